@@ -1,0 +1,128 @@
+"""A batch: a tensor, or a tuple, list or dict of tensors, with one row a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+Batch: TypeAlias = Tensor | tuple[Tensor, ...] | list[Tensor] | dict[str, Tensor]
+
+
+def tensors(batch: Batch) -> list[Tensor]:
+    """The tensors of a batch.
+
+    >>> len(tensors({"image": torch.zeros(2, 3), "speed": torch.zeros(2)}))
+    2
+    """
+    if isinstance(batch, Tensor):
+        return [batch]
+    return list(batch.values() if isinstance(batch, dict) else batch)
+
+
+def apply(function: Callable[..., Tensor], *batches: Any) -> Batch:
+    """Apply `function` to the matching tensors of batches of one structure.
+
+    >>> apply(torch.add, (torch.ones(2),), (torch.ones(2),))
+    (tensor([2., 2.]),)
+    """
+    first = batches[0]
+    if isinstance(first, Tensor):
+        return function(*batches)
+    if isinstance(first, dict):
+        return {key: function(*(batch[key] for batch in batches)) for key in first}
+    columns = [function(*columns) for columns in zip(*batches, strict=True)]
+    return columns if isinstance(first, list) else tuple(columns)
+
+
+def rows(batch: Batch) -> int:
+    """How many samples a batch holds.
+
+    >>> rows((torch.zeros(4, 2), torch.zeros(4)))
+    4
+    """
+    return len(tensors(batch)[0])
+
+
+def take(batch: Batch, index: Tensor | slice) -> Batch:
+    """Some rows of a batch.
+
+    >>> take(torch.arange(5), torch.tensor([3, 1]))
+    tensor([3, 1])
+    """
+    return apply(lambda column: column[index], batch)
+
+
+def join(first: Batch, second: Batch) -> Batch:
+    """The rows of two batches, one after the other.
+
+    >>> join(torch.ones(1), torch.zeros(2))
+    tensor([1., 0., 0.])
+    """
+    return apply(lambda a, b: torch.cat([a, b]), first, second)
+
+
+def call(model: nn.Module, inputs: Batch) -> Any:
+    """A model's outputs: a tuple or list is its positional arguments, a dict its named ones.
+
+    >>> call(nn.Bilinear(2, 3, 1), (torch.ones(4, 2), torch.ones(4, 3))).shape
+    torch.Size([4, 1])
+    """
+    if isinstance(inputs, Tensor):
+        return model(inputs)
+    return model(**inputs) if isinstance(inputs, dict) else model(*inputs)
+
+
+def describe(batch: Batch) -> str:
+    """The structure, shapes and dtypes of a batch's samples, in words for an error message.
+
+    >>> describe((torch.zeros(8, 2), torch.zeros(8)))
+    '(float32[2], float32[])'
+    """
+
+    def one(column: Tensor) -> str:
+        return f"{str(column.dtype).removeprefix('torch.')}{list(column.shape[1:])}"
+
+    if isinstance(batch, Tensor):
+        return one(batch)
+    if isinstance(batch, dict):
+        return "{" + ", ".join(f"{key}: {one(column)}" for key, column in batch.items()) + "}"
+    return "(" + ", ".join(map(one, batch)) + ")"
+
+
+def check(name: str, batch: Batch) -> int:
+    """Check that `batch` is one, with at least one sample, and say how many samples it holds.
+
+    >>> check("inputs", torch.zeros(0, 3))
+    Traceback (most recent call last):
+    ...
+    ValueError: inputs holds no samples (shape [0, 3]); pass at least one row
+    """
+    if not isinstance(batch, Tensor | tuple | list | dict) or not all(
+        isinstance(column, Tensor) for column in tensors(batch)
+    ):
+        raise TypeError(
+            f"{name} must be a tensor, or a tuple, list or dict of tensors, "
+            f"got {type(batch).__name__}; convert it, for example with torch.as_tensor"
+        )
+    columns = tensors(batch)
+    if not columns:
+        raise ValueError(f"{name} is an empty {type(batch).__name__}; pass at least one tensor")
+    for column in columns:
+        if column.dim() == 0:
+            raise ValueError(
+                f"{name} is a single value without rows; give it a first dimension with one "
+                "row a sample, for example with .unsqueeze(0)"
+            )
+        if len(column) != len(columns[0]):
+            raise ValueError(
+                f"{name} holds tensors of {len(columns[0])} and of {len(column)} rows; "
+                "all must have one row a sample"
+            )
+    if len(columns[0]) == 0:
+        raise ValueError(
+            f"{name} holds no samples (shape {list(columns[0].shape)}); pass at least one row"
+        )
+    return len(columns[0])

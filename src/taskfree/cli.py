@@ -1,0 +1,59 @@
+"""The command `taskfree`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import taskfree
+
+USAGE = """taskfree keeps a PyTorch model learning on a changing stream without forgetting.
+
+usage: taskfree reproduce NAME [options]    run one of the paper's experiments
+       taskfree --version
+
+experiments:
+  synthetic    points in 4-D, two quadrants one after the other (section 4.1, Figures 2 and 3)
+
+for example:
+  taskfree reproduce synthetic --help                      every option, with its default
+  taskfree reproduce synthetic --seeds 3 --sweep-seeds 0   half a minute, report in results/
+"""
+
+EXPERIMENTS = ("synthetic",)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the answer is the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    match words:
+        case [] | ["-h" | "--help"] | ["reproduce"] | ["reproduce", "-h" | "--help"]:
+            print(USAGE, end="")  # noqa: T201
+            return 0 if words else 2
+        case ["--version"]:
+            print(f"taskfree {taskfree.__version__}")  # noqa: T201
+            return 0
+        case ["reproduce", name, *options] if name in EXPERIMENTS:
+            return _reproduce(name, options)
+        case ["reproduce", name, *_]:
+            return _complain(f"no experiment is called {name!r}; there is {', '.join(EXPERIMENTS)}")
+        case [word, *_]:
+            return _complain(f"{word!r} is not a command; try taskfree --help")
+    raise AssertionError(words)
+
+
+def _reproduce(name: str, options: list[str]) -> int:
+    try:
+        import tyro
+
+        from taskfree.experiments import synthetic
+    except ModuleNotFoundError as error:
+        return _complain(f"{error.name} is not installed: pip install 'taskfree[cli]'")
+    config = tyro.cli(synthetic.Config, prog=f"taskfree reproduce {name}", args=options)
+    synthetic.run(config)
+    return 0
+
+
+def _complain(message: str) -> int:
+    print(f"taskfree: {message}", file=sys.stderr)  # noqa: T201
+    return 2

@@ -1,0 +1,1 @@
+"""Sources of samples, one after the other, as a learner meets them."""
