@@ -18,9 +18,8 @@ It implements Aljundi, Kelchtermans and Tuytelaars, *Task-Free Continual Learnin
 
 from importlib.metadata import version as _version
 
-from taskfree import how, when, which
+from taskfree import how, importance, when, which
 from taskfree.how import MAS
-from taskfree.importance import importance
 from taskfree.learner import Learner, Report
 from taskfree.when import Every, Never, Plateau, RelativePlateau
 from taskfree.which import Hardest, Recent, Reservoir

@@ -49,7 +49,10 @@ def _reproduce(name: str, options: list[str]) -> int:
         from taskfree.experiments import synthetic
     except ModuleNotFoundError as error:
         return _complain(f"{error.name} is not installed: pip install 'taskfree[cli]'")
-    config = tyro.cli(synthetic.Config, prog=f"taskfree reproduce {name}", args=options)
+    try:
+        config = tyro.cli(synthetic.Config, prog=f"taskfree reproduce {name}", args=options)
+    except ValueError as error:
+        return _complain(str(error))
     synthetic.run(config)
     return 0
 

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from taskfree import arguments
 from taskfree.batch import Batch
-from taskfree.importance import Output, importance, trainable
+from taskfree.importance import Output, estimate, trainable
 from taskfree.state import nest, part
 
 __all__ = ["MAS", "Importance"]
@@ -103,27 +103,27 @@ class MAS:
     @torch.no_grad()
     def consolidate(self, model: nn.Module, inputs: Batch) -> None:
         """Update the importance on these inputs and anchor the parameters where they are."""
-        estimate = importance(model, inputs, self.output)
-        for name, value in estimate.items():
+        new = estimate(model, inputs, self.output)
+        for name, value in new.items():
             if not value.isfinite().all():
                 raise ValueError(
                     f"the importance of {name} is not finite on these inputs; the model's outputs "
                     "are too large there: check the inputs, or lower the learning rate"
                 )
         parameters = trainable(model)
-        for name, new in estimate.items():
+        for name, value in new.items():
             if name not in self.importance:
-                self.importance[name] = torch.zeros_like(new)
-                self.anchor[name] = torch.empty_like(new)
-        old, new_ones = [self.importance[name] for name in estimate], list(estimate.values())
+                self.importance[name] = torch.zeros_like(value)
+                self.anchor[name] = torch.empty_like(value)
+        old = [self.importance[name] for name in new]
         self.consolidations += 1
         if self.accumulate == "sum":
-            torch._foreach_add_(old, new_ones)
+            torch._foreach_add_(old, list(new.values()))
         else:
             share = 0.5 if self.accumulate == "decay" else 1 / self.consolidations
-            torch._foreach_lerp_(old, new_ones, share)
+            torch._foreach_lerp_(old, list(new.values()), share)
         torch._foreach_copy_(
-            [self.anchor[name] for name in estimate], [parameters[name] for name in estimate]
+            [self.anchor[name] for name in new], [parameters[name] for name in new]
         )
         self._forget_caches()
 

@@ -26,7 +26,7 @@ CHUNK = 2**24
 """How many numbers of per-sample gradients may exist at a time, if one sample has fewer."""
 
 
-def importance(model: nn.Module, inputs: Batch, output: Output = "squared") -> dict[str, Tensor]:
+def estimate(model: nn.Module, inputs: Batch, output: Output = "squared") -> dict[str, Tensor]:
     """The exact importance of every trainable parameter, on average over the rows of `inputs`.
 
     The model is looked at in eval mode (dropout off, batch norm by its running statistics), and
@@ -34,7 +34,7 @@ def importance(model: nn.Module, inputs: Batch, output: Output = "squared") -> d
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> _ = nn.init.ones_(model.weight)
-    >>> importance(model, torch.tensor([[1.0, 2.0], [-1.0, -2.0]]))
+    >>> estimate(model, torch.tensor([[1.0, 2.0], [-1.0, -2.0]]))
     {'weight': tensor([[ 6., 12.]])}
     """
     parameters = trainable(model)

@@ -204,7 +204,8 @@ class Learner:
                     f"the saved state has {there} for {name!r} and this model has {here}; "
                     "load it into a learner with the model it was saved from"
                 )
-        for name, component in (("which", self.which), ("how", self.how)):
+        optional: dict[str, Buffer | Importance | None] = {"which": self.which, "how": self.how}
+        for name, component in optional.items():
             if bool(part(name, state)) != (component is not None):
                 raise ValueError(
                     f"the state was saved {'with' if component is None else 'without'} a part for "
@@ -214,14 +215,20 @@ class Learner:
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(saved[name])
-        self.optimizer.load_state_dict(unpack(part("optimizer", state)))
-        self.when.load_state_dict(part("when", state))
-        if self.which is not None:
-            self.which.load_state_dict(part("which", state))
-        if self.how is not None:
-            self.how.load_state_dict(part("how", state))
+        name = "optimizer"
+        try:
+            self.optimizer.load_state_dict(unpack(part(name, state)))
+            parts: dict[str, Any] = {"when": self.when, "which": self.which, "how": self.how}
+            for name, component in parts.items():
+                if component is not None:
+                    component.load_state_dict(part(name, state))
+            name = "random"
+            load_random_state(part(name, state))
+        except KeyError as error:
+            raise ValueError(f"the saved state lacks {f'{name}.{error.args[0]}'!r}") from error
+        if "step" not in state:
+            raise ValueError("the saved state lacks 'step'")
         self.step = int(state["step"])
-        load_random_state(part("random", state))
 
     def _losses(self, x: Batch, y: Batch) -> Tensor:
         """The loss of every sample."""

@@ -109,8 +109,7 @@ def load_random_state(state: dict[str, Tensor]) -> None:
     >>> torch.equal(torch.rand(3), drawn)
     True
     """
+    torch.set_rng_state(state["cpu"].cpu())
     for name, value in state.items():
-        if name == "cpu":
-            torch.set_rng_state(value.cpu())
-        else:
+        if name != "cpu":
             torch.get_device_module(name).set_rng_state(value.cpu(), name)

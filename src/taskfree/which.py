@@ -22,6 +22,8 @@ __all__ = ["Buffer", "Hardest", "Recent", "Reservoir"]
 class Buffer(Protocol):
     """What the learner asks of a buffer. `taskfree.checks.check_buffer` tries yours."""
 
+    capacity: int
+    """How many samples are held at most."""
     rescore: bool
     """Whether losses are to be evaluated again after a time step's last gradient step."""
 

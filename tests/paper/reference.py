@@ -72,7 +72,9 @@ class Algorithm1:
             if self.penalty == "gradient":
                 for name, value in self.theta.items():
                     distance = value - self.theta_star[name]
-                    objective = objective + self.strength / 2 * (self.omega[name] * distance**2).sum()
+                    objective = (
+                        objective + self.strength / 2 * (self.omega[name] * distance**2).sum()
+                    )
             self.optimizer.zero_grad()
             objective.backward()
             self.optimizer.step()
@@ -86,7 +88,9 @@ class Algorithm1:
             variance = sum((loss - mu) ** 2 for loss in self.W) / len(self.W)
             if not self.P and mu < self.delta_mu and variance < self.delta_sigma:
                 self.update_omega([x for x, _ in buffered] or [x for x, _ in new])
-                self.theta_star = {name: value.detach().clone() for name, value in self.theta.items()}
+                self.theta_star = {
+                    name: value.detach().clone() for name, value in self.theta.items()
+                }
                 self.mu_old, self.sigma_old = mu, variance**0.5
                 self.W, self.P, event = [], 1, "plateau"
             elif self.P and mu > self.mu_old + self.sigma_old:
@@ -95,7 +99,9 @@ class Algorithm1:
         if self.rescore:
             scores = self.scores(new + buffered)
         if self.keep_buffer:
-            self.update_buffer([Sample(x, y, s) for (x, y), s in zip(new + buffered, scores, strict=True)])
+            self.update_buffer(
+                [Sample(x, y, s) for (x, y), s in zip(new + buffered, scores, strict=True)]
+            )
 
     @torch.no_grad()
     def proximal_formula(self):
@@ -138,6 +144,5 @@ class Algorithm1:
             heads = sorted(
                 (samples for samples in of_label.values() if samples), key=lambda s: -s[0].loss
             )
-            for samples in heads[: self.capacity - len(chosen)]:
-                chosen.append(samples.pop(0))
+            chosen += [samples.pop(0) for samples in heads[: self.capacity - len(chosen)]]
         self.B = chosen

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from taskfree import report
+from taskfree import arguments, report
 from taskfree.experiments import pool
 from taskfree.how import MAS, Accumulate, Penalty
-from taskfree.learner import Learner
+from taskfree.learner import Learner, Report
 from taskfree.streams import ball
 from taskfree.when import Plateau
 from taskfree.which import Hardest
@@ -66,6 +66,12 @@ class Config:
     """strength of the penalty in the full method"""
     workers: int | None = None
     """processes; as many as there are cores if not given"""
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "samples", "test_samples", "batch", "repeats", "buffer"):
+            arguments.whole(name, getattr(self, name), least=1)
+        for name in ("first_seed", "sweep_seeds"):
+            arguments.whole(name, getattr(self, name), least=0)
 
 
 @dataclass(frozen=True)
@@ -195,20 +201,28 @@ def run_one(job: Job) -> dict[str, Any]:
         else None,
         repeats=config.repeats,
     )
-    reports = []
+
+    def accuracy() -> dict[str, list[float]]:
+        return {
+            kind: [score(learner, *test) for test in tests[kind == "flat"]]
+            for kind in ("accuracy", "flat")
+        }
+
+    reports: list[Report] = []
     after = []
-    diverged = False
+    initial, diverged = accuracy(), False
     for part in parts:
         try:
-            reports += [learner.learn(x, y) for x, y in ball.batches(*part, config.batch)]
-        except ValueError:
+            for x, y in ball.batches(*part, config.batch):
+                reports.append(learner.learn(x, y))
+        except ValueError:  # the loss is not finite any more: the learner stays where it was
             diverged = True
-        accuracy = {flat: [score(learner, *test) for test in tests[flat]] for flat in tests}
-        after.append({"accuracy": accuracy[False], "flat": accuracy[True]})
+        after.append(accuracy())
     result: dict[str, Any] = {
         "setting": setting.name,
         "seed": job.seed,
         "strength": strength if setting.consolidate else None,
+        "initial": initial,
         "after": after,
         "diverged": diverged or not learner.predict(tests[False][0][0]).isfinite().all(),
         "consolidations": [report.step for report in reports if report.consolidated],
@@ -219,9 +233,9 @@ def run_one(job: Job) -> dict[str, Any]:
         test, labels = tests[True][0]
         result["drawn"] = {
             "losses": reports,
-            "grid": learner.predict(plane()).softmax(1)[:, 1],
-            "points": test[:400],
-            "wrong": learner.predict(test[:400]).argmax(1) != labels[:400],
+            "grid": learner.predict(plane()).softmax(1)[:, 1].numpy(),
+            "points": test[:400, :2].numpy(),
+            "wrong": (learner.predict(test[:400]).argmax(1) != labels[:400]).numpy(),
         }
     return result
 
@@ -320,13 +334,19 @@ def figure_predictions(drawn: dict[str, Any], rows: list[dict[str, Any]]) -> Fig
         )  # fmt: skip
         points, wrong = one["points"], one["wrong"]
         axis.scatter(
-            *points[~wrong, :2].T, s=9, color="white", edgecolor="black", linewidth=0.4,
+            *points[~wrong].T, s=9, color="white", edgecolor="black", linewidth=0.4,
             label="predicted right",
         )  # fmt: skip
         axis.scatter(
-            *points[wrong, :2].T, s=16, color=report.COLOURS[1], marker="x", label="predicted wrong"
+            *points[wrong].T, s=16, color=report.COLOURS[1], marker="x", label="predicted wrong"
         )
-        axis.plot(angle.cos(), angle.sin(), color="black", linewidth=2, label="the unit ball")
+        axis.plot(
+            angle.cos().numpy(),
+            angle.sin().numpy(),
+            color="black",
+            linewidth=2,
+            label="the unit ball",
+        )
         axis.set(xlim=(0.5, 1), ylim=(0.5, 1), xlabel="first coordinate")
         axis.set_title(
             f"{setting.name}\nfirst quadrant {row['first quadrant'][0]:.1%} "

@@ -1,0 +1,88 @@
+"""A long stream: does memory or the time a step grow? Writes results/endless.json.
+
+The stream moves on to another quadrant every 1,000 steps, so that the learner consolidates again
+and again. The first tenth is left out of the fit, for caches to fill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import torch
+from torch import nn
+
+from taskfree import MAS, Hardest, Learner, Plateau
+from taskfree.experiments import pool, synthetic
+from taskfree.streams import ball
+
+
+def resident() -> int:
+    """The process's resident memory in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def slope(points: list[tuple[float, float]]) -> float:
+    """The slope of the straight line with the least squares."""
+    x, y = (torch.tensor(column, dtype=torch.float64) for column in zip(*points, strict=True))
+    x = x - x.mean()
+    return float((x * (y - y.mean())).sum() / (x * x).sum())
+
+
+def run(steps: int, every: int) -> dict[str, object]:
+    """Learn `steps` time steps; measure memory and time each `every`."""
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(0)
+    model = synthetic.network(generator)
+    learner = Learner(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.05),
+        loss=nn.CrossEntropyLoss(reduction="none"),
+        when=Plateau(window=5, mean=0.3, variance=0.1),
+        which=Hardest(30),
+        how=MAS(50),
+        repeats=1,
+    )
+    quadrants = [list(ball.batches(*ball.quadrant(q, 4000, generator), 20)) for q in (1, 2, 3, 4)]
+    memory, seconds, consolidations, batch = [], [], 0, []
+    for step in range(steps):
+        x, y = quadrants[step // 1000 % 4][step % 200]
+        started = perf_counter()
+        consolidations += learner.learn(x, y).consolidated
+        batch.append(perf_counter() - started)
+        if len(batch) == every:
+            memory.append((step + 1, resident()))
+            seconds.append((step + 1, median(batch)))
+            batch = []
+    settled = len(memory) // 10
+    third = len(seconds) // 3
+    return {
+        "steps": steps,
+        "consolidations": consolidations,
+        "bytes per 1,000 steps": round(1000 * slope(memory[settled:]), 1),
+        "resident MiB, first and last": [round(m / 2**20, 1) for _, m in (memory[settled], memory[-1])],
+        "microseconds a step, first and last third": [
+            round(1e6 * median(s for _, s in part), 1) for part in (seconds[settled:third], seconds[-third:])
+        ],
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--every", type=int, default=500)
+    parser.add_argument("--out", type=Path, default=Path("results/endless.json"))
+    options = parser.parse_args()
+    result = {
+        "command": f"python benchmarks/endless.py --steps {options.steps}",
+        "versions": pool.versions(),
+        **run(options.steps, options.every),
+    }
+    print(json.dumps(result, indent=2))  # noqa: T201
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(result, indent=2) + "\n")

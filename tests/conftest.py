@@ -1,0 +1,13 @@
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("tests", deadline=None, max_examples=100)
+settings.load_profile("tests")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_and_a_fixed_seed():
+    """Two threads on a busy machine are slower than one, and sums depend on their number."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)

@@ -1,0 +1,203 @@
+"""Bad input: an error that names the argument, what came and what to do; and nothing changes."""
+
+import pytest
+import torch
+from torch import nn
+
+from same import assert_same, snapshot
+from taskfree import MAS, Every, Hardest, Learner, Plateau, Reservoir
+
+X, Y = torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])
+CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
+
+
+def network():
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Linear(8, 3))
+
+
+def learner_in_use(which=None, repeats=2, loss=CROSS_ENTROPY):
+    torch.manual_seed(0)
+    model = network()
+    learner = Learner(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+        loss=loss,
+        when=Plateau(window=3, mean=3, variance=1),
+        which=which or Hardest(6),
+        how=MAS(1.0),
+        repeats=repeats,
+    )
+    for _ in range(7):
+        learner.learn(torch.randn(5, 4), Y)
+    assert learner.how.consolidations > 0
+    return learner
+
+
+def with_nan(column):
+    spoiled = column.clone()
+    spoiled[2, 1] = torch.nan
+    return spoiled
+
+
+BAD_SAMPLES = {
+    "no samples": (X[:0], Y[:0], "inputs holds no samples"),
+    "no targets": (X, Y[:0], "targets holds no samples"),
+    "different lengths": (X, Y[:3], "inputs has 5 rows and targets 3"),
+    "not tensors": (X.tolist(), Y, "inputs must be a tensor.* got list"),
+    "a number": (X, torch.tensor(1), "targets is a single value without rows"),
+    "an empty tuple": ((), Y, "inputs is an empty tuple"),
+    "uneven tuple": ((X, X[:2]), Y, "inputs holds tensors of 5 and of 2 rows"),
+    "another dtype": (X.double(), Y, r"inputs of float64\[4\] a sample do not fit the buffer, which"),
+    "another shape": (X[:, :3], Y, r"inputs of float32\[3\] a sample do not fit the buffer"),
+    "another structure": ((X,), Y, r"inputs of \(float32\[4\]\) a sample do not fit the buffer"),
+    "another target dtype": (X, Y.float(), r"targets of float32\[\] a sample do not fit the buffer"),
+    "nan in": (with_nan(X), Y, "loss is nan or inf for 1 of 5 new samples|loss is nan or inf for 5 of 5"),
+    "inf in": (X * torch.inf, Y, "loss is nan or inf for 5 of 5 new samples"),
+    "a label out of range": (X, Y + 9, "loss refused targets of int64.*out of bounds"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_SAMPLES)
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_bad_samples(case, repeats):
+    x, y, message = BAD_SAMPLES[case]
+    learner = learner_in_use(repeats=repeats)
+    before = snapshot(learner)
+    with pytest.raises((ValueError, TypeError), match=message):
+        learner.learn(x, y)
+    assert_same(snapshot(learner), before)
+    learner.learn(X, Y)  # and it goes on
+
+
+@pytest.mark.parametrize(
+    "which", [Hardest(6, balanced=True), Reservoir(6), Hardest(6, rescore=True)]
+)
+def test_the_buffer_is_left_alone_too(which):
+    learner = learner_in_use(which=which)
+    before = snapshot(learner)
+    with pytest.raises(ValueError, match="loss is nan or inf"):
+        learner.learn(X * torch.nan, Y)
+    assert_same(snapshot(learner), before)
+
+
+BAD_LOSSES = {
+    "reduced": (lambda out, y: nn.functional.cross_entropy(out, y), r"shape \[11\], got \[\]; make it"),
+    "one value an output": (lambda out, y: out.square(), r"one value a sample, shape \[11\], got \[11, 3\]"),
+    "one value too few": (lambda out, y: CROSS_ENTROPY(out, y)[1:], r"shape \[11\], got \[10\]"),
+    "not a tensor": (lambda out, y: 1.0, "got float"),
+    "its own error": (lambda out, y: {}["margin"], "loss refused targets of .*'margin'"),
+    "inf for some": (lambda out, y: CROSS_ENTROPY(out, y) / (y > 0), "is nan or inf for 2 of 5 new samples"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_LOSSES)
+def test_bad_losses(case):
+    loss, message = BAD_LOSSES[case]
+    learner = learner_in_use()
+    before = snapshot(learner)
+    learner.loss = loss
+    with pytest.raises(ValueError, match=message):
+        learner.learn(X, Y)
+    learner.loss = CROSS_ENTROPY
+    assert_same(snapshot(learner), before)
+
+
+def test_a_target_dtype_that_the_loss_refuses():
+    model = network()
+    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=CROSS_ENTROPY)
+    before = snapshot(learner)
+    with pytest.raises(
+        ValueError, match=r"loss refused targets of float32\[\] a sample: .*Long.*Float"
+    ):
+        learner.learn(X, Y.float())
+    assert_same(snapshot(learner), before)
+
+
+def test_learning_that_diverges_says_so():
+    model = nn.Linear(4, 1)
+    learner = Learner(
+        model, torch.optim.SGD(model.parameters(), lr=1e12), repeats=9, which=None, how=None,
+        loss=lambda out, y: (out[:, 0] - y) ** 2,
+    )  # fmt: skip
+    before = snapshot(learner)
+    with pytest.raises(
+        ValueError, match=r"gradient step \d; nothing was learned: learning diverges"
+    ):
+        learner.learn(X, Y.float())
+    assert_same(snapshot(learner), before)
+
+
+def test_an_interruption_in_the_middle_changes_nothing():
+    learner = learner_in_use(repeats=3)
+    before = snapshot(learner)
+    calls = []
+
+    def interrupted(out, y):
+        calls.append(None)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return CROSS_ENTROPY(out, y)
+
+    learner.loss = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn(X, Y)
+    learner.loss = CROSS_ENTROPY
+    assert_same(snapshot(learner), before)
+
+
+def test_a_consolidation_that_fails_changes_nothing():
+    class Fails(MAS):
+        def consolidate(self, model, inputs):
+            if self.consolidations:
+                raise RuntimeError("out of memory")
+            super().consolidate(model, inputs)
+
+    torch.manual_seed(0)
+    model = network()
+    learner = Learner(
+        model, torch.optim.Adam(model.parameters()), loss=CROSS_ENTROPY, when=Every(2),
+        which=Hardest(6), how=Fails(1.0),
+    )  # fmt: skip
+    for _ in range(3):
+        learner.learn(X, Y)
+    before = snapshot(learner)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        learner.learn(X, Y)
+    assert_same(snapshot(learner), before)
+
+
+def test_inputs_that_the_model_refuses_are_described():
+    model = network()
+    learner = Learner(model, torch.optim.SGD(model.parameters()), loss=CROSS_ENTROPY)
+    with pytest.raises(RuntimeError) as raised:
+        learner.learn(torch.randn(5, 7), Y)
+    assert raised.value.__notes__ == ["the model was given inputs of float32[7] a sample"]
+
+
+def test_parts_that_make_no_learner():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters())
+    complex_model = nn.Linear(2, 2, dtype=torch.complex64)
+    whole = nn.Parameter(torch.ones(3, dtype=torch.long), requires_grad=False)
+    lazy = nn.LazyLinear(3)
+    for arguments, message in [
+        ((lambda x: x, optimizer, CROSS_ENTROPY), "model must be a torch.nn.Module, got function"),
+        ((model, model.parameters(), CROSS_ENTROPY), "optimizer must be a torch.optim.Optimizer"),
+        ((model, optimizer, "cross entropy"), "loss must be a function of outputs and targets"),
+        ((model, optimizer, nn.CrossEntropyLoss()), "reduction='mean'; make it with reduction='none'"),
+        ((network(), optimizer, CROSS_ENTROPY), "optimizer holds none of the model's trainable"),
+        ((network().requires_grad_(False), optimizer, CROSS_ENTROPY), "optimizer holds none of the"),
+        (
+            (complex_model, torch.optim.SGD(complex_model.parameters()), CROSS_ENTROPY),
+            "optimizer holds a parameter of torch.complex64",
+        ),
+        (
+            (model, torch.optim.SGD([*model.parameters(), whole]), CROSS_ENTROPY),
+            r"optimizer holds a parameter of torch.int64, shape \[3\]; only floating point",
+        ),
+        ((lazy, optimizer, CROSS_ENTROPY), "model has parameters whose shape is not known yet"),
+    ]:  # fmt: skip
+        with pytest.raises((ValueError, TypeError), match=message):
+            Learner(arguments[0], arguments[1], loss=arguments[2])
+    with pytest.raises(ValueError, match="repeats must be a whole number of at least 1, got 0"):
+        Learner(model, optimizer, loss=CROSS_ENTROPY, repeats=0)

@@ -1,0 +1,238 @@
+"""The contract checks hold for every component, and notice each way to break a contract."""
+
+import math
+
+import pytest
+import torch
+
+from taskfree import checks
+from taskfree.how import MAS
+from taskfree.when import Every, Plateau
+from taskfree.which import Hardest, Recent, Reservoir
+
+COMPONENTS = checks.components()
+
+
+@pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
+def test_every_component_of_the_package(component):
+    component.check(component.make)
+
+
+def test_none_is_left_out():
+    names = {component.name.split("(")[0] for component in COMPONENTS}
+    assert names == {
+        "Plateau", "RelativePlateau", "Every", "Never", "Hardest", "Recent", "Reservoir", "MAS",
+    }  # fmt: skip
+    assert len(COMPONENTS) == 4 + 4 + 2 + 12
+
+
+def plateau():
+    return Plateau(window=5, mean=0.5, variance=0.1)
+
+
+class Talks(Plateau):
+    def update(self, loss):
+        return super().update(loss) or "nothing"
+
+
+class Always(Plateau):
+    def update(self, loss):
+        super().update(loss)
+        return "plateau"
+
+
+class ForgetsToArm(Plateau):
+    def update(self, loss):
+        decision = super().update(loss)
+        if decision == "peak":
+            self.armed = False
+        return decision
+
+
+class Random(Every):
+    def update(self, loss):
+        return "plateau" if torch.rand(1) < 0.5 else None
+
+
+class Hoards(Every):
+    def __init__(self, n):
+        super().__init__(n)
+        self.all = []
+
+    def update(self, loss):
+        self.all.append(loss)
+        return super().update(loss)
+
+    def state_dict(self):
+        return super().state_dict() | {"all": torch.tensor(self.all, dtype=torch.float64)}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.all = state["all"].tolist()
+
+
+class ForgetsTheWindow(Plateau):
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.window = ()
+
+
+class SavesNumbers(Every):
+    def state_dict(self):
+        return {"since": self.since}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Talks(5, 0.5, 0.1), "must answer 'plateau', 'peak' or None, got 'nothing'"),
+        (lambda: Always(5, 0.5, 0.1), "only an armed trigger"),
+        (lambda: ForgetsToArm(5, 0.5, 0.1), "a peak must leave the trigger armed"),
+        (lambda: Random(3), "two new triggers must decide alike"),
+        (lambda: Hoards(3), "must not grow"),
+        (lambda: ForgetsTheWindow(5, 0.5, 0.1), "a loaded state must be what was saved"),
+        (lambda: SavesNumbers(3), "state_dict must map names to tensors, got 'since': int"),
+    ],
+)
+def test_a_broken_trigger_is_noticed(make, message):
+    with pytest.raises(AssertionError, match=message):
+        checks.check_trigger(make)
+
+
+class Overflows(Hardest):
+    def _choose(self, losses, targets):
+        return losses.argsort(descending=True)[: self.capacity + 1]
+
+
+class Doubles(Hardest):
+    def _choose(self, losses, targets):
+        return super()._choose(losses, targets)[:1].expand(2)
+
+
+class MixesUp(Hardest):
+    def update(self, inputs, targets, losses, held_losses):
+        super().update(inputs, targets, losses, held_losses)
+        self._targets = self._targets.roll(1)
+
+
+class KeepsOldLosses(Recent):
+    def update(self, inputs, targets, losses, held_losses):
+        super().update(inputs, targets, losses, self.losses)
+
+
+class Borrows(Recent):
+    """Keeps the caller's tensors instead of copies."""
+
+    def update(self, inputs, targets, losses, held_losses):
+        self._inputs, self._targets, self._losses = inputs, targets, losses
+
+    @property
+    def capacity(self):
+        return 50
+
+    @capacity.setter
+    def capacity(self, value):
+        pass
+
+
+class TakesAnything(Recent):
+    def check(self, inputs, targets):
+        pass
+
+
+class LosesItsKeys(Reservoir):
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self._generator.manual_seed(0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Overflows(7), "must hold 1 to `capacity` samples"),
+        (lambda: Doubles(7), "must not hold a sample twice"),
+        (lambda: MixesUp(7), "keep inputs and targets together"),
+        (lambda: KeepsOldLosses(7), "take over the fresh losses"),
+        (lambda: Borrows(7), "must not hold a sample twice|keep inputs and targets|fresh losses"),
+        (lambda: TakesAnything(7), "check must refuse"),
+        (lambda: LosesItsKeys(7), "a loaded state must be what was saved"),
+    ],
+)
+def test_a_broken_buffer_is_noticed(make, message):
+    with pytest.raises(AssertionError, match=message):
+        checks.check_buffer(make)
+
+
+class AnchorsByReference(MAS):
+    def consolidate(self, model, inputs):
+        super().consolidate(model, inputs)
+        self.anchor = {name: value.detach() for name, value in model.named_parameters() if value.requires_grad}  # fmt: skip
+
+
+class HoldsFrozen(MAS):
+    def consolidate(self, model, inputs):
+        super().consolidate(model, inputs)
+        for name, value in model.named_parameters():
+            self.importance.setdefault(name, torch.ones_like(value))
+
+
+class LeavesEval(MAS):
+    def consolidate(self, model, inputs):
+        super().consolidate(model, inputs)
+        model.eval()
+
+
+class MovesTheModel(MAS):
+    def consolidate(self, model, inputs):
+        model(inputs)
+        super().consolidate(model, inputs)
+
+
+class PushesAway(MAS):
+    def pull_back(self, model, optimizer):
+        self.strength = -abs(self.strength)
+        super().pull_back(model, optimizer)
+
+
+class ForgetsTheCount(MAS):
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.consolidations = 0
+
+
+class Negative(MAS):
+    def consolidate(self, model, inputs):
+        super().consolidate(model, inputs)
+        for value in self.importance.values():
+            value.neg_()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AnchorsByReference(1.0), "the anchor must be a copy"),
+        (lambda: HoldsFrozen(1.0), "frozen ones not"),
+        (lambda: LeavesEval(1.0), "must keep the mode"),
+        (lambda: MovesTheModel(1.0), "must leave the model as it is"),
+        (lambda: PushesAway(1.0), "the pull must go back towards it"),
+        (lambda: ForgetsTheCount(1.0), "a loaded state must be what was saved"),
+        (lambda: Negative(1.0), "importance must be 0 or more"),
+        (lambda: MAS(0.0), "the pull must go back towards it"),
+    ],
+)
+def test_a_broken_importance_is_noticed(make, message):
+    with pytest.raises(AssertionError, match=message):
+        checks.check_importance(make)
+
+
+def test_checks_leave_the_random_generator_alone():
+    before = torch.get_rng_state()
+    checks.check_importance(lambda: MAS(1.0))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_losses_of_the_trigger_check_find_plateaus_and_peaks():
+    trigger = plateau()
+    decisions = [trigger.update(loss) for loss in checks._losses(300)]
+    assert {"plateau", "peak"} < set(decisions)
+    assert not any(math.isnan(loss) for loss in checks._losses(300))

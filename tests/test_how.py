@@ -1,0 +1,181 @@
+import pytest
+import torch
+from torch import nn
+
+from same import assert_same, snapshot
+from taskfree.how import MAS
+
+
+def network():
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).double()
+
+
+def move(model, amount=0.1):
+    with torch.no_grad():
+        for value in model.parameters():
+            value += amount * torch.randn_like(value)
+
+
+def parameters(model):
+    return {name: value.detach().clone() for name, value in model.named_parameters()}
+
+
+def close(a, b):
+    torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "expected"),
+    [
+        ("mean", lambda a, b, c: (a + b + c) / 3),
+        ("decay", lambda a, b, c: a / 8 + b / 4 + c / 2),
+        ("sum", lambda a, b, c: a + b + c),
+    ],
+)
+def test_accumulation(accumulate, expected):
+    model, how = network(), MAS(1.0, accumulate=accumulate)
+    estimates = []
+    for _ in range(3):
+        x = torch.randn(4, 3).double()
+        fresh = MAS(1.0, accumulate="sum")
+        fresh.consolidate(model, x)
+        estimates.append(fresh.importance)
+        how.consolidate(model, x)
+        move(model)
+    for name, value in how.importance.items():
+        close(value, expected(*(estimate[name] for estimate in estimates)))
+
+
+def test_the_gradient_penalty_is_the_gradient_of_the_penalty():
+    model, how = network(), MAS(0.7, penalty="gradient")
+    how.consolidate(model, torch.randn(4, 3).double())
+    move(model)
+    penalty = sum(
+        0.7 / 2 * (how.importance[name] * (value - how.anchor[name]) ** 2).sum()
+        for name, value in model.named_parameters()
+    )
+    expected = torch.autograd.grad(penalty, list(model.parameters()))
+    how.add_gradients(model)  # into no gradients at all
+    for value, gradient in zip(model.parameters(), expected, strict=True):
+        close(value.grad, gradient)
+    how.add_gradients(model)  # and on top of those that are there
+    for value, gradient in zip(model.parameters(), expected, strict=True):
+        close(value.grad, 2 * gradient)
+
+
+@pytest.mark.parametrize("strength", [0.5, 1e6, 1e300])
+def test_the_proximal_penalty_is_the_closed_formula_with_each_groups_rate(strength):
+    model, how = network(), MAS(strength)
+    how.consolidate(model, torch.randn(4, 3).double())
+    move(model)
+    before = parameters(model)
+    optimizer = torch.optim.SGD(
+        [{"params": model[0].parameters(), "lr": 0.3}, {"params": model[2].parameters()}], lr=0.01
+    )
+    how.pull_back(model, optimizer)
+    for name, value in model.named_parameters():
+        a = (0.3 if name.startswith("0.") else 0.01) * strength * how.importance[name]
+        weight = torch.where(a.isinf(), 1.0, a / (1 + a))
+        close(value.detach(), before[name] + weight * (how.anchor[name] - before[name]))
+
+
+def test_the_proximal_penalty_follows_a_changing_learning_rate():
+    model, how = network(), MAS(1.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.5))
+    how.consolidate(model, torch.randn(4, 3).double())
+    for rate in (0.5, 0.5, 0.05):
+        optimizer.param_groups[0]["lr"] = torch.tensor(rate)
+        move(model)
+        before = parameters(model)
+        how.pull_back(model, optimizer)
+        for name, value in model.named_parameters():
+            a = float(torch.tensor(rate)) * how.importance[name]
+            close(value.detach(), before[name] + a / (1 + a) * (how.anchor[name] - before[name]))
+
+
+@pytest.mark.parametrize("penalty", ["gradient", "proximal"])
+def test_a_parameter_frozen_later_is_left_alone(penalty):
+    model, how = network(), MAS(1.0, penalty=penalty)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    how.consolidate(model, torch.randn(4, 3).double())
+    how.pull_back(model, optimizer)
+    move(model)
+    model[0].requires_grad_(False)
+    before = parameters(model)
+    how.add_gradients(model)
+    how.pull_back(model, optimizer)
+    assert torch.equal(model[0].weight, before["0.weight"])
+    assert model[0].weight.grad is None
+    changed = (
+        model[2].weight.grad
+        if penalty == "gradient"
+        else (model[2].weight - before["2.weight"]).detach()
+    )
+    assert float(changed.abs().max()) > 0
+    how.consolidate(model, torch.randn(4, 3).double())
+    model[0].requires_grad_(True)  # thawed: held again, from where it was last anchored
+    move(model)
+    how.pull_back(model, optimizer)
+    assert set(how.importance) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
+def test_a_parameter_outside_the_optimizer_is_not_pulled():
+    model, how = network(), MAS(1.0)
+    how.consolidate(model, torch.randn(4, 3).double())
+    move(model)
+    before = parameters(model)
+    how.pull_back(model, torch.optim.SGD(model[2].parameters(), lr=0.1))
+    assert torch.equal(model[0].weight, before["0.weight"])
+    assert not torch.equal(model[2].weight, before["2.weight"])
+
+
+def test_a_loop_of_ones_own_in_five_lines():
+    model = network()
+    optimizer, how = torch.optim.SGD(model.parameters(), lr=0.1), MAS(1e9)
+    how.consolidate(model, torch.randn(50, 3).double())
+    x, anchor = torch.randn(20, 3).double(), parameters(model)
+    for _ in range(20):
+        optimizer.zero_grad()
+        (model(x) - 1).square().mean().backward()
+        how.add_gradients(model)
+        optimizer.step()
+        how.pull_back(model, optimizer)
+    for name, value in model.named_parameters():
+        torch.testing.assert_close(value.detach(), anchor[name], rtol=0, atol=1e-6)
+
+
+def test_importance_that_is_not_finite_is_refused_and_nothing_changes():
+    model, how = network(), MAS(1.0)
+    how.consolidate(model, torch.randn(4, 3).double())
+    before = snapshot(how)
+    move(model)
+    with pytest.raises(ValueError, match=r"the importance of 0\.weight is not finite"):
+        how.consolidate(model, torch.full((2, 3), torch.nan).double())
+    assert_same(snapshot(how), before)
+
+
+def test_sparse_gradients_need_the_proximal_penalty():
+    model = nn.Embedding(5, 2, sparse=True)
+    words = torch.tensor([1, 2, 1])
+    how = MAS(1.0, penalty="gradient")
+    how.consolidate(model, words)
+    model(words).sum().backward()
+    with pytest.raises(ValueError, match="weight's are sparse; use penalty='proximal'"):
+        how.add_gradients(model)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"strength": -1}, "strength must be finite and at least 0, got -1"),
+        ({"strength": float("nan")}, "strength must be finite and at least 0, got nan"),
+        ({"strength": float("inf")}, "strength must be finite and at least 0, got inf"),
+        ({"strength": "strong"}, "strength must be finite and at least 0, got 'strong'"),
+        ({"strength": 1, "accumulate": "average"}, "accumulate must be 'mean' or 'decay' or 'sum'"),
+        ({"strength": 1, "penalty": "l2"}, "penalty must be 'proximal' or 'gradient', got 'l2'"),
+        ({"strength": 1, "output": None}, "output must be 'squared' or 'norm', got None"),
+    ],
+)
+def test_settings_that_make_no_sense(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        MAS(**arguments)

@@ -1,0 +1,270 @@
+"""Exact importance: equal to one backward pass a sample, for every kind of layer."""
+
+import pytest
+import torch
+from torch import nn
+
+from same import assert_same
+from taskfree import importance
+
+
+def one_sample_at_a_time(model, rows, output="squared"):
+    """The definition: 1/N sum_k |d f(x_k) / d theta|."""
+    model.eval()
+    learning = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    total = {name: torch.zeros_like(value) for name, value in learning.items()}
+    for row in rows:
+        if isinstance(row, dict):
+            out = model(**{key: column[None] for key, column in row.items()})
+        elif isinstance(row, tuple):
+            out = model(*(column[None] for column in row))
+        else:
+            out = model(row[None])
+        outs = out if isinstance(out, tuple) else (out,)
+        squared = sum((part**2).sum() for part in outs)
+        size = squared if output == "squared" else squared.sqrt()
+        gradients = torch.autograd.grad(size, list(learning.values()), allow_unused=True)
+        for name, gradient in zip(learning, gradients, strict=True):
+            if gradient is not None:
+                total[name] += gradient.abs() / len(rows)
+    return total
+
+
+class First(nn.Module):
+    """A recurrent layer's sequence of outputs, without its last state."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(x, x, x)[0]
+
+
+class Twice(nn.Module):
+    """One layer used twice in a forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(torch.tanh(self.layer(x)))
+
+
+class Tied(nn.Module):
+    """An embedding whose weight is also the output layer's."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(10, 4)
+        self.out = nn.Linear(4, 10, bias=False)
+        self.out.weight = self.embedding.weight
+
+    def forward(self, words):
+        return self.out(self.embedding(words).mean(1))
+
+
+class Branching(nn.Module):
+    """Control flow that depends on the data: vmap cannot trace it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.other = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x) if x.sum() > 0 else self.other(x)
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Bilinear(4, 3, 2)
+
+    def forward(self, left, right):
+        return self.mix(left, right)
+
+
+class TwoOutputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x), self.layer(x).tanh()
+
+
+NUMBERS = (6, 4)
+MODELS = {
+    "linear": (lambda: nn.Linear(4, 3), NUMBERS),
+    "linear without bias": (lambda: nn.Linear(4, 3, bias=False), NUMBERS),
+    "mlp": (lambda: nn.Sequential(nn.Linear(4, 9), nn.ReLU(), nn.Linear(9, 2)), NUMBERS),
+    "linear over a sequence": (lambda: nn.Linear(4, 3), (5, 7, 4)),
+    "conv1d": (lambda: nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2), (5, 4, 11)),
+    "conv2d": (lambda: nn.Conv2d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2), (5, 4, 9, 8)),
+    "conv2d same": (
+        lambda: nn.Conv2d(4, 6, 3, padding="same", padding_mode="reflect"),
+        (5, 4, 6, 6),
+    ),
+    "depthwise": (lambda: nn.Conv2d(4, 8, 3, groups=4), (5, 4, 6, 6)),
+    "conv3d": (lambda: nn.Conv3d(2, 3, 2), (3, 2, 4, 4, 4)),
+    "transposed": (lambda: nn.ConvTranspose2d(4, 6, 3, stride=2), (5, 4, 5, 5)),
+    "batch norm": (
+        lambda: nn.Sequential(nn.Conv2d(4, 5, 3), nn.BatchNorm2d(5), nn.ReLU(), nn.Flatten()),
+        (5, 4, 6, 6),
+    ),
+    "layer norm": (lambda: nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 2)), NUMBERS),
+    "group norm": (
+        lambda: nn.Sequential(nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(12, 2)),
+        (5, 4, 3),
+    ),
+    "dropout": (lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(), nn.Linear(3, 2)), NUMBERS),
+    "embedding": (lambda: nn.Sequential(nn.Embedding(10, 4), nn.Tanh()), "words"),
+    "embedding bag": (lambda: nn.EmbeddingBag(10, 4), "words"),
+    "lstm": (lambda: First(nn.LSTM(4, 3, batch_first=True)), (5, 7, 4)),
+    "bidirectional lstm": (
+        lambda: First(nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True)),
+        (5, 7, 4),
+    ),
+    "gru": (lambda: First(nn.GRU(4, 3, batch_first=True)), (5, 7, 4)),
+    "rnn": (lambda: First(nn.RNN(4, 3, batch_first=True)), (5, 7, 4)),
+    "attention": (Attention, (5, 7, 8)),
+    "transformer": (
+        lambda: nn.Sequential(
+            nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 3)
+        ),
+        (5, 7, 8),
+    ),
+    "used twice": (Twice, NUMBERS),
+    "tied": (Tied, "words"),
+    "prelu": (lambda: nn.Sequential(nn.Linear(4, 3), nn.PReLU(3)), NUMBERS),
+    "branching": (Branching, NUMBERS),
+    "two outputs": (TwoOutputs, NUMBERS),
+}  # fmt: skip
+
+
+def samples(shape):
+    return torch.randint(0, 10, (6, 5)) if shape == "words" else torch.randn(shape).double()
+
+
+def warmed_up(make, x):
+    """A model in float64, its statistics moved from where they start."""
+    model = make().double()
+    with torch.no_grad():
+        model(x)
+    return model
+
+
+def assert_exact(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-10 * float(value.max()))
+    assert any(float(value.max()) > 0 for value in expected.values())
+
+
+@pytest.mark.parametrize("output", ["squared", "norm"])
+@pytest.mark.parametrize("name", MODELS)
+def test_exact_for_every_layer(name, output):
+    make, shape = MODELS[name]
+    x = samples(shape)
+    model = warmed_up(make, x)
+    assert_exact(importance.estimate(model, x, output), one_sample_at_a_time(model, x, output))
+
+
+def test_a_batch_gradient_would_not_be_exact():
+    """The control: |mean gradient|, which other libraries use, is a different number."""
+    model = nn.Sequential(nn.Linear(4, 9), nn.Tanh(), nn.Linear(9, 2)).double()
+    x = torch.randn(50, 4).double()
+    (model(x).square().sum() / len(x)).backward()
+    exact = importance.estimate(model, x)
+    for name, value in model.named_parameters():
+        assert float(value.grad.abs().sum() / exact[name].sum()) < 0.95
+
+
+def test_tuples_and_dicts_of_inputs():
+    model = TwoInputs().double()
+    left, right = torch.randn(6, 4).double(), torch.randn(6, 3).double()
+    expected = one_sample_at_a_time(model, list(zip(left, right, strict=True)))
+    assert_exact(importance.estimate(model, (left, right)), expected)
+    assert_exact(importance.estimate(model, {"right": right, "left": left}), expected)
+
+
+def test_samples_are_added_up_in_chunks(monkeypatch):
+    model, x = nn.Linear(4, 3).double(), torch.randn(10, 4).double()
+    expected = importance.estimate(model, x)
+    monkeypatch.setattr("taskfree.importance.CHUNK", 45)  # three samples' gradients at a time
+    assert_exact(importance.estimate(model, x), expected)
+
+
+def test_frozen_parameters_stay_out_and_shared_ones_count_once():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[0].requires_grad_(False)
+    assert list(importance.estimate(model, torch.randn(3, 4))) == ["1.weight", "1.bias"]
+    assert list(importance.estimate(Tied(), torch.randint(0, 10, (3, 5)))) == ["embedding.weight"]
+
+
+def test_a_parameter_the_output_does_not_depend_on_has_none():
+    model = Branching().double()
+    x = torch.rand(5, 4).double()  # positive, so that the other layer is never used
+    found = importance.estimate(model, x)
+    assert float(found["other.weight"].abs().max()) == 0
+    assert float(found["layer.weight"].min()) > 0
+
+
+def test_a_zero_output_has_a_gradient_of_zero():
+    model = nn.Linear(2, 2)
+    nn.init.zeros_(model.weight), nn.init.zeros_(model.bias)
+    for output in ("squared", "norm"):
+        assert (
+            float(importance.estimate(model, torch.ones(3, 2), output)["weight"].abs().max()) == 0
+        )
+
+
+@pytest.mark.parametrize("make", [MODELS["batch norm"][0], MODELS["branching"][0]])
+def test_the_model_is_left_as_it_was(make):
+    x = torch.randn(5, 4, 6, 6) if make is MODELS["batch norm"][0] else torch.randn(5, 4)
+    model = nn.Sequential(make(), nn.Dropout())
+    model[0].eval()  # a part that its owner keeps in eval mode
+    model[1].train()
+    model(x).sum().backward()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    gradients = {name: value.grad.clone() for name, value in model.named_parameters()
+                 if value.grad is not None}  # fmt: skip
+    generator = torch.get_rng_state()
+    importance.estimate(model, x)
+    assert_same(before, model.state_dict())
+    for name, gradient in gradients.items():
+        assert torch.equal(model.get_parameter(name).grad, gradient)
+    assert torch.equal(generator, torch.get_rng_state())
+    assert (model[0].training, model[1].training) == (False, True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_low_precision_adds_up_in_single_precision(dtype):
+    model = nn.Linear(4, 3).to(dtype)
+    x = torch.rand(3000, 4).to(dtype)
+    found = importance.estimate(model, x)["weight"]
+    exact = one_sample_at_a_time(model.double(), x.double())["weight"]
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), exact, rtol=0.02, atol=0.02)
+
+
+def test_an_output_that_is_no_tensor_is_named():
+    class Text(nn.Linear):
+        def forward(self, x):
+            return "outputs"
+
+    with pytest.raises(
+        TypeError, match=r"importance needs a model whose output is a tensor.*got str"
+    ):
+        importance.estimate(Text(2, 2), torch.ones(3, 2))
