@@ -65,9 +65,12 @@ def run(steps: int, every: int) -> dict[str, object]:
         "steps": steps,
         "consolidations": consolidations,
         "bytes per 1,000 steps": round(1000 * slope(memory[settled:]), 1),
-        "resident MiB, first and last": [round(m / 2**20, 1) for _, m in (memory[settled], memory[-1])],
+        "resident MiB, first and last": [
+            round(size / 2**20, 1) for _, size in (memory[settled], memory[-1])
+        ],
         "microseconds a step, first and last third": [
-            round(1e6 * median(s for _, s in part), 1) for part in (seconds[settled:third], seconds[-third:])
+            round(1e6 * median(taken for _, taken in part), 1)
+            for part in (seconds[settled:third], seconds[-third:])
         ],
     }
 

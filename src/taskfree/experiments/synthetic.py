@@ -9,21 +9,17 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
 from taskfree import arguments, report
-from taskfree.experiments import pool
+from taskfree.experiments import pool, synthetic_figures
 from taskfree.how import MAS, Accumulate, Penalty
 from taskfree.learner import Learner, Report
 from taskfree.streams import ball
 from taskfree.when import Plateau
 from taskfree.which import Hardest
-
-GRID = 50
-"""Predictions are drawn on this many points along each axis."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ class Config:
     """threshold on the window's mean"""
     variance: float = 0.1
     """threshold on the window's variance"""
-    strength: float = 50
+    strength: float = 10
     """strength of the penalty in the full method"""
     workers: int | None = None
     """processes; as many as there are cores if not given"""
@@ -147,7 +143,9 @@ def run(config: Config) -> dict[str, Any]:
     }
     config.out.mkdir(parents=True, exist_ok=True)
     pool.write_json(config.out / "results.json", results)
-    figures = {"figure3.png": figure_predictions(drawn, results["summary"])}
+    names = [setting.name for setting in MAIN]
+    rows = {row["setting"]: row for row in results["summary"]}
+    figures = {"figure3.png": synthetic_figures.predictions(names, drawn, rows)}
     figures["figure2.png"] = report.figure_loss(
         drawn[MAIN[-1].name]["losses"],
         title="Synthetic stream: when the full method consolidates",
@@ -155,19 +153,19 @@ def run(config: Config) -> dict[str, Any]:
         thresholds={"mean threshold": config.mean},
     )
     if config.sweep_seeds:
-        figures["strength.png"] = figure_strength(config, results["summary"])
+        figures["strength.png"] = synthetic_figures.strengths(config.strengths, rows)
     for name, figure in figures.items():
         report.save(figure, config.out / name)
-    rows = [row for row in results["summary"] if row["setting"] not in {s.name for s in swept}]
+    shown = [rows[setting.name] for setting in (*MAIN, *EXTRA)]
     report.write_html(
         config.out / "report.html",
         title="The synthetic experiment",
         introduction=INTRODUCTION,
-        tables={f"Accuracy in % after the second quadrant, {config.seeds} seeds": table(rows)},
-        figures={name: (config.out / name, CAPTIONS[name]) for name in figures},
+        tables={f"Accuracy in % after the second quadrant, {config.seeds} seeds": table(shown)},
+        figures={name: (config.out / name, synthetic_figures.CAPTIONS[name]) for name in figures},
         details={"config": results["config"], "versions": results["versions"]},
     )
-    _print(console, rows)
+    _print(console, shown)
     console.print(f"report: {config.out / 'report.html'}")
     return results
 
@@ -233,7 +231,7 @@ def run_one(job: Job) -> dict[str, Any]:
         test, labels = tests[True][0]
         result["drawn"] = {
             "losses": reports,
-            "grid": learner.predict(plane()).softmax(1)[:, 1].numpy(),
+            "grid": learner.predict(synthetic_figures.plane()).softmax(1)[:, 1].numpy(),
             "points": test[:400, :2].numpy(),
             "wrong": (learner.predict(test[:400]).argmax(1) != labels[:400]).numpy(),
         }
@@ -257,14 +255,6 @@ def network(generator: torch.Generator) -> nn.Module:
 def score(learner: Learner, x: Tensor, y: Tensor) -> float:
     """The accuracy on test points."""
     return float((learner.predict(x).argmax(1) == y).float().mean())
-
-
-def plane() -> Tensor:
-    """A grid over the first quadrant of the plane in which the other two coordinates are 0."""
-    axis = torch.linspace(0.5, 1, GRID)
-    first, second = torch.meshgrid(axis, axis, indexing="xy")
-    zero = torch.zeros(GRID * GRID)
-    return torch.stack([first.flatten(), second.flatten(), zero, zero], dim=1)
 
 
 def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -320,79 +310,6 @@ def _print(console: Console, rows: list[dict[str, Any]]) -> None:
     console.print(printed)
 
 
-def figure_predictions(drawn: dict[str, Any], rows: list[dict[str, Any]]) -> Figure:
-    """The paper's Figure 3: predictions in the first quadrant after training on the second."""
-    figure = Figure(figsize=(11, 4.3), layout="constrained")
-    axes = figure.subplots(1, len(MAIN), sharey=True)
-    accuracy = {row["setting"]: row for row in rows}
-    angle = torch.linspace(0, torch.pi / 2, 200)
-    for axis, setting in zip(axes, MAIN, strict=True):
-        one, row = drawn[setting.name], accuracy[setting.name]
-        shade = axis.imshow(
-            one["grid"].reshape(GRID, GRID), origin="lower", extent=(0.5, 1, 0.5, 1),
-            vmin=0, vmax=1, cmap="cividis", alpha=0.85,
-        )  # fmt: skip
-        points, wrong = one["points"], one["wrong"]
-        axis.scatter(
-            *points[~wrong].T, s=9, color="white", edgecolor="black", linewidth=0.4,
-            label="predicted right",
-        )  # fmt: skip
-        axis.scatter(
-            *points[wrong].T, s=16, color=report.COLOURS[1], marker="x", label="predicted wrong"
-        )
-        axis.plot(
-            angle.cos().numpy(),
-            angle.sin().numpy(),
-            color="black",
-            linewidth=2,
-            label="the unit ball",
-        )
-        axis.set(xlim=(0.5, 1), ylim=(0.5, 1), xlabel="first coordinate")
-        axis.set_title(
-            f"{setting.name}\nfirst quadrant {row['first quadrant'][0]:.1%} "
-            f"(total {row['total'][0]:.1%})"
-        )
-    axes[0].set_ylabel("second coordinate")
-    figure.colorbar(shade, ax=axes, label="predicted probability of inside", shrink=0.8)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, facecolor="0.75"
-    )
-    figure.suptitle("What is left of the first quadrant after training on the second")
-    return figure
-
-
-def figure_strength(config: Config, rows: list[dict[str, Any]]) -> Figure:
-    """Total accuracy against the penalty's strength, proximal and by gradient."""
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axis = figure.subplots()
-    accuracy = {row["setting"]: row for row in rows}
-    for penalty, colour, marker in (("proximal", 0, "o"), ("gradient", 1, "s")):
-        values = [accuracy[f"{penalty} at {strength:g}"] for strength in config.strengths]
-        axis.errorbar(
-            config.strengths,
-            [row["total"][0] for row in values],
-            [row["total"][1] for row in values],
-            color=report.COLOURS[colour], marker=marker, capsize=3, label=f'penalty="{penalty}"',
-        )  # fmt: skip
-        for strength, row in zip(config.strengths, values, strict=True):
-            if row["diverged"]:
-                axis.annotate(
-                    f"{row['diverged']} of {row['seeds']}\ndiverged",
-                    (strength, row["total"][0]), (0, 14), textcoords="offset points",
-                    ha="center", fontsize=8,
-                )  # fmt: skip
-    online = accuracy["online"]["total"][0]
-    axis.axhline(online, color="0.4", linestyle="--", label="online (no penalty)")
-    axis.set(
-        xscale="log", xlabel="strength of the penalty", ylim=(0.4, 1.02),
-        ylabel="total accuracy after the second quadrant",
-        title="The proximal penalty is stable at any strength",
-    )  # fmt: skip
-    axis.legend(loc="center right", bbox_to_anchor=(0.99, 0.48))
-    axis.grid(alpha=0.3)
-    return figure
-
-
 INTRODUCTION = """Is a point in 4-D inside the unit ball? A small network learns from the first
 quadrant, then from the second, each point seen in one time step only, and is tested on both.
 Every setting starts from the same weights and sees the same points. The table gives mean ±
@@ -403,13 +320,3 @@ LEGEND = (
     "flat: total on the authors' flattened test points; "
     "updates: how often the importance was updated"
 )
-
-CAPTIONS = {
-    "figure3.png": "The paper's Figure 3. Predictions in the first quadrant (other coordinates 0) "
-    "after training on the second, for the first seed; the accuracies above each picture are "
-    "means over all seeds on 4-D test points.",
-    "figure2.png": "The paper's Figure 2: the loss with the plateaus at which the full method "
-    "consolidates, and the peaks after which it looks for the next plateau.",
-    "strength.png": "Accuracy against the strength of the penalty. Bars show the standard "
-    "deviation over seeds.",
-}
