@@ -1,5 +1,7 @@
 """Equality of states, bit for bit."""
 
+import torch
+
 
 def snapshot(holder):
     """A copy of a state_dict."""
@@ -12,5 +14,5 @@ def assert_same(first, second):
         a, b = first[name], second[name]
         assert a.dtype == b.dtype, name
         assert a.shape == b.shape, name
-        equal = a.eq(b) | (a.ne(a) & b.ne(b))
-        assert bool(equal.all()), f"{name} differs"
+        bits = [one.detach().contiguous().flatten().view(torch.uint8) for one in (a, b)]
+        assert torch.equal(*bits), f"{name} differs"

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from taskfree import checks
+from taskfree import batch, checks
 from taskfree.how import MAS
 from taskfree.when import Every, Plateau
 from taskfree.which import Hardest, Recent, Reservoir
@@ -60,7 +60,7 @@ class Hoards(Every):
         self.all = []
 
     def update(self, loss):
-        self.all.append(loss)
+        self.all = [*self.all, loss]
         return super().update(loss)
 
     def state_dict(self):
@@ -77,6 +77,23 @@ class ForgetsTheWindow(Plateau):
         self.window = ()
 
 
+class ChangesInPlace(Every):
+    def __init__(self, n):
+        super().__init__(n)
+        self.count = torch.zeros(1)
+
+    def update(self, loss):
+        self.count += 1
+        return super().update(loss)
+
+    def state_dict(self):
+        return super().state_dict() | {"count": self.count}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.count = state["count"].clone()
+
+
 class SavesNumbers(Every):
     def state_dict(self):
         return {"since": self.since}
@@ -91,6 +108,7 @@ class SavesNumbers(Every):
         (lambda: Random(3), "two new triggers must decide alike"),
         (lambda: Hoards(3), "must not grow"),
         (lambda: ForgetsTheWindow(5, 0.5, 0.1), "a loaded state must be what was saved"),
+        (lambda: ChangesInPlace(3), "must be replaced, not changed in place"),
         (lambda: SavesNumbers(3), "state_dict must map names to tensors, got 'since': int"),
     ],
 )
@@ -100,39 +118,47 @@ def test_a_broken_trigger_is_noticed(make, message):
 
 
 class Overflows(Hardest):
-    def _choose(self, losses, targets):
-        return losses.argsort(descending=True)[: self.capacity + 1]
+    def update(self, losses):
+        self.capacity += 1
+        super().update(losses)
+        self.capacity -= 1
 
 
 class Doubles(Hardest):
-    def _choose(self, losses, targets):
-        return super()._choose(losses, targets)[:1].expand(2)
+    def update(self, losses):
+        super().update(losses)
+        for rows in (self._inputs, self._targets):
+            for column in batch.tensors(rows):
+                column[: len(self)] = column[:1].clone()
 
 
 class MixesUp(Hardest):
-    def update(self, inputs, targets, losses, held_losses):
-        super().update(inputs, targets, losses, held_losses)
-        self._targets = self._targets.roll(1)
+    def update(self, losses):
+        super().update(losses)
+        held = self._targets[: len(self)]
+        held.copy_(held.roll(1))
 
 
 class KeepsOldLosses(Recent):
-    def update(self, inputs, targets, losses, held_losses):
-        super().update(inputs, targets, losses, self.losses)
+    def update(self, losses):
+        old = self.losses
+        super().update(torch.cat([old, losses[len(old) :]]))
 
 
 class Borrows(Recent):
     """Keeps the caller's tensors instead of copies."""
 
-    def update(self, inputs, targets, losses, held_losses):
-        self._inputs, self._targets, self._losses = inputs, targets, losses
+    def join(self, inputs, targets):
+        joint = super().join(inputs, targets)
+        if len(self) == 0:
+            self._inputs, self._targets = inputs, targets
+        return joint
 
-    @property
-    def capacity(self):
-        return 50
 
-    @capacity.setter
-    def capacity(self, value):
-        pass
+class NewFirst(Recent):
+    def join(self, inputs, targets):
+        joint = super().join(inputs, targets)
+        return tuple(batch.apply(lambda column: column.flip(0), part) for part in joint)
 
 
 class TakesAnything(Recent):
@@ -143,7 +169,7 @@ class TakesAnything(Recent):
 class LosesItsKeys(Reservoir):
     def load_state_dict(self, state):
         super().load_state_dict(state)
-        self._generator.manual_seed(0)
+        self._generator = torch.Generator().manual_seed(7).get_state()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +179,8 @@ class LosesItsKeys(Reservoir):
         (lambda: Doubles(7), "must not hold a sample twice"),
         (lambda: MixesUp(7), "keep inputs and targets together"),
         (lambda: KeepsOldLosses(7), "take over the fresh losses"),
-        (lambda: Borrows(7), "must not hold a sample twice|keep inputs and targets|fresh losses"),
+        (lambda: Borrows(7), "not hold a sample twice|inputs and targets|fresh losses|copied"),
+        (lambda: NewFirst(7), "join must give the samples held, followed by the new ones"),
         (lambda: TakesAnything(7), "check must refuse"),
         (lambda: LosesItsKeys(7), "a loaded state must be what was saved"),
     ],
@@ -223,6 +250,10 @@ class Negative(MAS):
 def test_a_broken_importance_is_noticed(make, message):
     with pytest.raises(AssertionError, match=message):
         checks.check_importance(make)
+
+
+def test_a_long_window_is_fine():
+    checks.check_trigger(lambda: Plateau(window=150, mean=0.5, variance=0.1))
 
 
 def test_checks_leave_the_random_generator_alone():

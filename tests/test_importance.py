@@ -1,11 +1,14 @@
 """Exact importance: equal to one backward pass a sample, for every kind of layer."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
 
 from same import assert_same
-from taskfree import importance
+from taskfree import closed, importance
 
 
 def one_sample_at_a_time(model, rows, output="squared"):
@@ -202,7 +205,8 @@ def test_tuples_and_dicts_of_inputs():
 def test_samples_are_added_up_in_chunks(monkeypatch):
     model, x = nn.Linear(4, 3).double(), torch.randn(10, 4).double()
     expected = importance.estimate(model, x)
-    monkeypatch.setattr("taskfree.importance.CHUNK", 45)  # three samples' gradients at a time
+    monkeypatch.setattr(closed, "FORMS", {})
+    monkeypatch.setattr(importance, "CHUNK", 45)  # three samples' gradients at a time
     assert_exact(importance.estimate(model, x), expected)
 
 
@@ -268,3 +272,211 @@ def test_an_output_that_is_no_tensor_is_named():
         TypeError, match=r"importance needs a model whose output is a tensor.*got str"
     ):
         importance.estimate(Text(2, 2), torch.ones(3, 2))
+
+
+CLOSED = {
+    "linear": "all", "linear without bias": "all", "mlp": "all", "linear over a sequence": "all",
+    "conv1d": "all", "conv2d": "all", "conv2d same": "all", "depthwise": "all", "conv3d": "all",
+    "transposed": "none", "batch norm": "all", "layer norm": "all", "group norm": "all",
+    "dropout": "all", "embedding": "all", "embedding bag": "none", "lstm": "none", "gru": "none",
+    "attention": "none", "used twice": "all", "tied": "none", "branching": "none",
+    "prelu": ["0.weight", "0.bias"], "two outputs": "all",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_which_parameters_take_the_closed_form(name):
+    make, shape = MODELS[name]
+    x = samples(shape)
+    model = warmed_up(make, x).eval()
+    parameters = dict(model.named_parameters())
+    taken = closed.sums(model, parameters, x, importance._squared_slopes)
+    expected = {"all": list(parameters), "none": []}.get(str(CLOSED[name]), CLOSED[name])
+    assert sorted(taken) == sorted(expected)
+
+
+@pytest.mark.parametrize("path", ["closed", "closed in chunks", "vmap", "one by one"])
+@pytest.mark.parametrize("name", ["mlp", "conv2d", "batch norm", "layer norm", "embedding", "used twice",
+                                  "linear over a sequence"])  # fmt: skip
+def test_every_path_is_exact(name, path, monkeypatch):
+    make, shape = MODELS[name]
+    x = torch.cat([samples(shape)] * 4)
+    model = warmed_up(make, x)
+    if path == "closed in chunks":
+        monkeypatch.setattr(closed, "CHUNK", 1)  # 8 rows a pass
+        monkeypatch.setattr(closed, "VECTORS", 60)
+    elif path != "closed":
+        monkeypatch.setattr(closed, "FORMS", {})
+    if path == "one by one":
+        monkeypatch.setattr(importance, "_agree", lambda *_: False)
+    assert_exact(importance.estimate(model, x), one_sample_at_a_time(model, x))
+
+
+class SequenceFirst(nn.Module):
+    """Turns samples and positions around, as nn.LSTM likes it: rows are not samples inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x.transpose(0, 1)).transpose(0, 1)
+
+
+class Folded(nn.Module):
+    """Folds positions into the batch: more rows than samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
+class UsedElsewhere(nn.Module):
+    """A layer's weight is used a second time, without the layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x).tanh() @ self.layer.weight
+
+
+class HeldInAList(nn.Module):
+    """A second way to a parameter that functional calls do not see."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(10, 4)
+        self.shared = [self.embedding.weight]
+
+    def forward(self, words):
+        return self.embedding(words).tanh() @ self.shared[0].T
+
+
+class InPlace(nn.Module):
+    """What AlexNet does: the activation overwrites the layer's output."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(4, 9),
+            nn.ReLU(inplace=True),
+            nn.Linear(9, 9),
+            nn.ReLU(inplace=True),
+            nn.Linear(9, 2),
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class MixesSamples(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x - x.mean(0))
+
+
+STRANGE = {
+    "sequence first": (SequenceFirst, (5, 7, 4)),
+    "sequence first, as many as samples": (SequenceFirst, (7, 7, 4)),
+    "sequence first, two of each": (SequenceFirst, (2, 2, 4)),
+    "folded": (Folded, (5, 7, 4)),
+    "folded, one position": (Folded, (5, 1, 4)),
+    "used elsewhere": (UsedElsewhere, NUMBERS),
+    "held in a list": (HeldInAList, "words"),
+    "in place": (InPlace, NUMBERS),
+    "batch norm without statistics": (
+        lambda: nn.Sequential(nn.Conv1d(4, 3, 2), nn.BatchNorm1d(3, track_running_stats=False)), (5, 4, 6),
+    ),
+    "padding": (lambda: nn.Sequential(nn.Embedding(10, 4, padding_idx=3), nn.Tanh()), "words"),
+    "scaled by frequency": (lambda: nn.Embedding(10, 4, scale_grad_by_freq=True), "words"),
+    "weight norm": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), NUMBERS),
+    "spectral norm": (lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3)), NUMBERS),
+    "rms norm": (lambda: nn.Sequential(nn.RMSNorm(4), nn.Linear(4, 2)), (5, 3, 4)),
+    "layer norm of a picture": (lambda: nn.Sequential(nn.LayerNorm([3, 3]), nn.Flatten(), nn.Linear(18, 2)), (4, 2, 3, 3)),
+    "a frozen bias": (lambda: nn.Linear(4, 3), NUMBERS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["squared", "norm"])
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange_models_are_exact_too(name, output):
+    make, shape = STRANGE[name]
+    x = samples(shape)
+    model = warmed_up(make, x)
+    if name == "a frozen bias":
+        model.bias.requires_grad_(False)
+    assert_exact(importance.estimate(model, x, output), one_sample_at_a_time(model, x, output))
+    more = torch.cat([x, x.flip(0)])  # with the plan already made
+    assert_exact(
+        importance.estimate(model, more, output), one_sample_at_a_time(model, more, output)
+    )
+
+
+def test_samples_that_mix_are_looked_at_one_by_one():
+    model, x = MixesSamples().double(), torch.randn(6, 4).double()
+    found = importance.estimate(model, x)
+    assert float(found["layer.weight"].abs().max()) == 0, "alone, a sample is its own mean"
+
+
+def test_a_model_that_changes_is_tried_again():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()).double(), torch.randn(6, 4).double()
+    importance.estimate(model, x)
+    model.append(nn.Linear(4, 2).double())
+    assert_exact(importance.estimate(model, x), one_sample_at_a_time(model, x))
+    model[0].weight.requires_grad_(False)
+    assert_exact(importance.estimate(model, x), one_sample_at_a_time(model, x))
+
+
+def test_plans_do_not_keep_a_model_alive():
+    model = nn.Linear(4, 3)
+    importance.estimate(model, torch.randn(3, 4))
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+class Remembers(nn.Module):
+    """Keeps its activation, counts its calls and replaces a buffer, in eval mode too."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        self.calls += 1
+        self.last = self.layer(x)
+        self.mean = 0.9 * self.mean + 0.1 * self.last.mean(0).detach()
+        return self.last
+
+
+@pytest.mark.parametrize("forms", [True, False])
+def test_what_a_model_keeps_for_itself_is_left_as_it_was(forms, monkeypatch):
+    if not forms:
+        monkeypatch.setattr(closed, "FORMS", {})
+    model, x = Remembers(), torch.randn(5, 4)
+    model(x)
+    last, mean = model.last, model.mean
+    importance.estimate(model, x)
+    assert model.last is last
+    assert model.mean is mean
+    assert float(model.calls) == 1
+
+
+@pytest.mark.parametrize("size", [1e-4, 300.0])
+def test_the_norm_does_not_leave_the_range_of_half_precision(size):
+    model = nn.Linear(4, 3).half()
+    x = (torch.rand(5, 4) * size).half()
+    found = importance.estimate(model, x, "norm")["bias"].double()
+    exact = one_sample_at_a_time(model.double(), x.double(), "norm")["bias"]
+    torch.testing.assert_close(found, exact, rtol=0.02, atol=0.01)

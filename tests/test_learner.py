@@ -232,7 +232,7 @@ def test_state_is_flat_names_to_tensors():
     assert "how.importance.layers.0.weight" in state
     assert "which.inputs" in state
     assert {name.split(".")[0] for name in state} == {
-        "step", "model", "optimizer", "random", "when", "which", "how",
+        "step", "parts", "model", "optimizer", "random", "when", "which", "how",
     }  # fmt: skip
 
 
@@ -240,10 +240,12 @@ def test_state_is_flat_names_to_tensors():
     ("spoil", "message"),
     [
         (lambda s: s.pop("model.0.weight"), "the saved state has nothing for '0.weight' and this"),
-        (lambda s: s.update({"model.0.weight": torch.zeros(2, 2)}), r"the saved state has \[2, 2\]"),
-        (lambda s: s.update({"model.new": torch.zeros(2)}), "this model has nothing"),
-        (lambda s: [s.pop(n) for n in list(s) if n.startswith("how.")], "saved without a part for 'how'"),
-        (lambda s: [s.pop(n) for n in list(s) if n.startswith("which.")], "saved without a part for 'whi"),
+        (lambda s: s.update({"model.0.weight": torch.zeros(2, 2)}), r"the saved state has torch.float32 \[2, 2\]"),
+        (lambda s: s.update({"model.new": torch.zeros(2)}), "this learner has nothing"),
+        (lambda s: s.update(parts=torch.tensor([True, False])), "saved without a part for 'how', unlike"),
+        (lambda s: s.update(parts=torch.tensor([False, True])), "saved without a part for 'which'"),
+        (lambda s: s.update({"model.0.weight": s["model.0.weight"].double()}), "torch.float64"),
+        (lambda s: s.pop("parts"), "lacks 'parts'"),
         (lambda s: s.pop("when.armed"), "when.armed"),
         (lambda s: s.pop("optimizer.layout"), "optimizer.layout"),
         (lambda s: s.pop("step"), "step"),

@@ -75,21 +75,52 @@ def call(model: nn.Module, inputs: Batch) -> Any:
     return model(**inputs) if isinstance(inputs, dict) else model(*inputs)
 
 
+def parts(output: Any) -> list[Tensor]:
+    """The floating point tensors of a model's output: one, or a tuple, list or dict of tensors.
+
+    >>> [part.shape for part in parts({"left": torch.ones(4, 2), "right": torch.ones(4)})]
+    [torch.Size([4, 2]), torch.Size([4])]
+    """
+    if isinstance(output, Tensor | tuple | list | dict):
+        found = tensors(output)
+        if all(isinstance(part, Tensor) for part in found):
+            return [part for part in found if part.is_floating_point()]
+    raise TypeError(
+        "importance needs a model whose output is a tensor, or a tuple, list or dict of tensors, "
+        f"got {type(output).__name__}"
+    )
+
+
+Kind: TypeAlias = dict[object, tuple[torch.dtype, torch.Size]]
+
+
+def kind(batch: Batch) -> Kind:
+    """What one sample of a batch is made of: the dtype and shape of each of its tensors.
+
+    >>> kind(torch.zeros(8, 2)) == kind(torch.zeros(3, 2)), kind(torch.zeros(8, 2))
+    (True, {None: (torch.float32, torch.Size([2]))})
+    """
+    if isinstance(batch, Tensor):
+        return {None: (batch.dtype, batch.shape[1:])}
+    named = batch.items() if isinstance(batch, dict) else enumerate(batch)
+    return {name: (column.dtype, column.shape[1:]) for name, column in named}
+
+
 def describe(batch: Batch) -> str:
-    """The structure, shapes and dtypes of a batch's samples, in words for an error message.
+    """The same in words, for an error message.
 
     >>> describe((torch.zeros(8, 2), torch.zeros(8)))
     '(float32[2], float32[])'
     """
-
-    def one(column: Tensor) -> str:
-        return f"{str(column.dtype).removeprefix('torch.')}{list(column.shape[1:])}"
-
+    said = {
+        name: f"{str(dtype).removeprefix('torch.')}{list(shape)}"
+        for name, (dtype, shape) in kind(batch).items()
+    }
     if isinstance(batch, Tensor):
-        return one(batch)
+        return said[None]
     if isinstance(batch, dict):
-        return "{" + ", ".join(f"{key}: {one(column)}" for key, column in batch.items()) + "}"
-    return "(" + ", ".join(map(one, batch)) + ")"
+        return "{" + ", ".join(f"{name}: {text}" for name, text in said.items()) + "}"
+    return "(" + ", ".join(said.values()) + ")"
 
 
 def check(name: str, batch: Batch) -> int:
@@ -100,12 +131,16 @@ def check(name: str, batch: Batch) -> int:
     ...
     ValueError: inputs holds no samples (shape [0, 3]); pass at least one row
     """
-    if not isinstance(batch, Tensor | tuple | list | dict) or not all(
-        isinstance(column, Tensor) for column in tensors(batch)
-    ):
+    came = type(batch).__name__
+    if isinstance(batch, tuple | list | dict):
+        others = {type(c).__name__ for c in tensors(batch) if not isinstance(c, Tensor)}
+        came = f"a {came} that holds {', '.join(sorted(others))}" if others else ""
+    elif isinstance(batch, Tensor):
+        came = ""
+    if came:
         raise TypeError(
-            f"{name} must be a tensor, or a tuple, list or dict of tensors, "
-            f"got {type(batch).__name__}; convert it, for example with torch.as_tensor"
+            f"{name} must be a tensor, or a tuple, list or dict of tensors, got {came}; "
+            "convert it, for example with torch.as_tensor"
         )
     columns = tensors(batch)
     if not columns:

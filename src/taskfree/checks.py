@@ -81,7 +81,10 @@ def check_trigger(make: Callable[[], Trigger]) -> None:
     sizes = []
     for index, loss in enumerate(losses):
         armed = trigger.armed
+        attributes, before = vars(trigger).copy(), _snapshot(trigger.state_dict())
         decision = trigger.update(loss)
+        if index % 37 == 0:
+            _check_undo(trigger, attributes, before)
         _require(
             decision in (None, "plateau", "peak"),
             f"update must answer 'plateau', 'peak' or None, got {decision!r}",
@@ -98,6 +101,18 @@ def check_trigger(make: Callable[[], Trigger]) -> None:
         max(sizes) == max(sizes[: len(sizes) // 2]),
         "a trigger's state must not grow with the stream",
     )
+
+
+def _check_undo(part: object, attributes: dict[str, Any], before: dict[str, Tensor]) -> None:
+    """What the learner does when a step fails: put a part's attributes back as they were."""
+    now = vars(part).copy()
+    vars(part).clear()
+    vars(part).update(attributes)
+    _require(
+        _same(before, part.state_dict()),  # type: ignore[attr-defined]
+        "attributes must be replaced, not changed in place, so that a failed step can be undone",
+    )
+    vars(part).update(now)
 
 
 def _check_continuation(
@@ -118,11 +133,10 @@ def _check_continuation(
 # Buffers
 
 
-def _offer(step: int, samples: int, shape: str) -> tuple[Batch, Tensor, Tensor]:
-    """New samples whose inputs are their numbers, with targets and losses that follow from them."""
+def _offer(step: int, samples: int, shape: str) -> tuple[Batch, Tensor]:
+    """New samples whose inputs are their numbers, with targets that follow from them."""
     number = torch.arange(step * samples, (step + 1) * samples)
-    inputs = _inputs(number, shape)
-    return inputs, _target(number), _loss(number, step)
+    return _inputs(number, shape), _target(number)
 
 
 def _inputs(number: Tensor, shape: str) -> Batch:
@@ -152,6 +166,7 @@ def check_buffer(make: Callable[[], Buffer]) -> None:
     for shape, samples in itertools.product(("tensor", "tuple", "dict"), (1, 4, 50)):
         buffer, twin = make(), make()
         _require(len(buffer) == 0, "a new buffer must be empty")
+        _require(isinstance(buffer.rescore, bool), "rescore must be a bool")
         for step in range(12):
             for one in (buffer, twin):
                 _update(one, step, samples, shape)
@@ -165,12 +180,25 @@ def check_buffer(make: Callable[[], Buffer]) -> None:
 
 
 def _update(buffer: Buffer, step: int, samples: int, shape: str) -> None:
-    inputs, targets, losses = _offer(step, samples, shape)
+    inputs, targets = _offer(step, samples, shape)
     buffer.check(inputs, targets)
-    held = _loss(_numbers(buffer), step) if len(buffer) else losses[:0]
-    buffer.update(inputs, targets, losses, held)
-    for tensor in (*batch.tensors(inputs), targets, losses, held):
+    before = _snapshot(buffer.state_dict())
+    given = batch.tensors(batch.apply(Tensor.clone, inputs))
+    joint_inputs, joint_targets = buffer.join(inputs, targets)
+    _require(_same(before, buffer.state_dict()), "join must not change what is held")
+    held = len(buffer)
+    number = batch.tensors(joint_inputs)[0][:, 0].long()
+    _require(
+        number.shape[0] == held + samples == batch.rows(joint_targets)
+        and all(map(torch.equal, given, (c[held:] for c in batch.tensors(joint_inputs))))
+        and (not held or torch.equal(number[:held], _numbers(buffer))),
+        "join must give the samples held, followed by the new ones",
+    )
+    for tensor in (*batch.tensors(inputs), targets):
         tensor.zero_()  # what was offered is the caller's: the buffer must have copied it
+    losses = _loss(number, step)
+    buffer.update(losses)
+    losses.zero_()
 
 
 def _numbers(buffer: Buffer) -> Tensor:
@@ -200,7 +228,7 @@ def _check_rows(buffer: Buffer, seen: int, step: int, shape: str) -> None:
 
 def _check_refusals(buffer: Buffer, shape: str) -> None:
     before = _snapshot(buffer.state_dict())
-    inputs, targets, _ = _offer(0, 3, shape)
+    inputs, targets = _offer(0, 3, shape)
     wider = batch.apply(lambda column: torch.stack([column, column], dim=1), inputs)
     other = batch.apply(lambda column: column.to(torch.int16), inputs)
     for wrong in (wider, other):
@@ -248,7 +276,9 @@ def _check_importance(make: Callable[[], Importance]) -> None:
     importance.pull_back(model, optimizer)
     _require(_same(before, _everything(model)), "before the first consolidation nothing is held")
 
+    attributes, empty = vars(importance).copy(), _snapshot(importance.state_dict())
     importance.consolidate(model, x)
+    _check_undo(importance, attributes, empty)
     _require(_same(before, _everything(model)), "consolidate must leave the model as it is")
     _require(all(module.training for module in model.modules()), "consolidate must keep the mode")
     _check_names(model, importance)

@@ -25,7 +25,11 @@ Penalty: TypeAlias = Literal["proximal", "gradient"]
 
 
 class Importance(Protocol):
-    """What the learner asks of a way to keep knowledge. `checks.check_importance` tries yours."""
+    """What the learner asks of a way to keep knowledge. `checks.check_importance` tries yours.
+
+    `consolidate` replaces attributes and does not change tensors in place, so that a step that
+    fails can be taken back.
+    """
 
     importance: dict[str, Tensor]
     """The importance of every parameter by its name; empty before the first consolidation."""
@@ -93,16 +97,15 @@ class MAS:
         self.importance: dict[str, Tensor] = {}
         self.anchor: dict[str, Tensor] = {}
         self.consolidations = 0
-        self._forget_caches()
-
-    def _forget_caches(self) -> None:
-        self._held: list[tuple[nn.Parameter, str]] | None = None
-        self._weights: dict[str, Tensor] = {}
-        self._weights_for: tuple[float, ...] | None = None
+        self._known: list[tuple[nn.Parameter, str]] | None = None
+        self._pull: tuple[Any, list[Tensor], list[Tensor], list[Tensor]] | None = None
 
     @torch.no_grad()
     def consolidate(self, model: nn.Module, inputs: Batch) -> None:
         """Update the importance on these inputs and anchor the parameters where they are."""
+        self._forget_caches()
+        parameters = trainable(model)
+        self._check_shapes(parameters)
         new = estimate(model, inputs, self.output)
         for name, value in new.items():
             if not value.isfinite().all():
@@ -110,22 +113,30 @@ class MAS:
                     f"the importance of {name} is not finite on these inputs; the model's outputs "
                     "are too large there: check the inputs, or lower the learning rate"
                 )
-        parameters = trainable(model)
         for name, value in new.items():
-            if name not in self.importance:
-                self.importance[name] = torch.zeros_like(value)
-                self.anchor[name] = torch.empty_like(value)
-        old = [self.importance[name] for name in new]
-        self.consolidations += 1
-        if self.accumulate == "sum":
-            torch._foreach_add_(old, list(new.values()))
-        else:
-            share = 0.5 if self.accumulate == "decay" else 1 / self.consolidations
-            torch._foreach_lerp_(old, list(new.values()), share)
-        torch._foreach_copy_(
-            [self.anchor[name] for name in new], [parameters[name] for name in new]
+            old = self.importance.get(name)
+            if self.accumulate == "sum":
+                value += 0 if old is None else old
+            else:
+                share = 0.5 if self.accumulate == "decay" else 1 / (self.consolidations + 1)
+                if old is None:
+                    value *= share
+                else:
+                    value.lerp_(old, 1 - share)
+        anchor = {name: parameters[name].detach().clone() for name in new}
+        self.importance, self.anchor, self.consolidations = (
+            self.importance | new,
+            self.anchor | anchor,
+            self.consolidations + 1,
         )
-        self._forget_caches()
+
+    def _check_shapes(self, parameters: Mapping[str, Tensor]) -> None:
+        for name, old in self.importance.items():
+            if name in parameters and parameters[name].shape != old.shape:
+                raise ValueError(
+                    f"{name} has shape {list(parameters[name].shape)} and its importance "
+                    f"{list(old.shape)}; a parameter must keep its shape"
+                )
 
     @torch.no_grad()
     def add_gradients(self, model: nn.Module) -> None:
@@ -135,8 +146,8 @@ class MAS:
         """
         if self.penalty != "gradient" or not self.importance:
             return
-        held = self._still_learning(model)
-        parameters: list[Tensor] = [parameter for parameter, _ in held]
+        held = [(value, name) for value, name in self._held(model) if value.requires_grad]
+        parameters: list[Tensor] = [value for value, _ in held]
         anchors: list[Any] = [self.anchor[name] for _, name in held]
         pull = torch._foreach_sub(parameters, anchors)
         torch._foreach_mul_(pull, [self.importance[name] for _, name in held])
@@ -161,28 +172,40 @@ class MAS:
         """
         if self.penalty != "proximal" or not self.importance:
             return
-        held = self._still_learning(model)
-        rates = _learning_rates(optimizer)
-        held = [(parameter, name) for parameter, name in held if parameter in rates]
-        rates_now = tuple(rates[parameter] for parameter, _ in held)
-        if rates_now != self._weights_for:
-            for (_, name), rate in zip(held, rates_now, strict=True):
-                a = self.importance[name] * (rate * self.strength)
-                a.clamp_(max=torch.finfo(a.dtype).max)
-                self._weights[name] = a.div_(a + 1)
-            self._weights_for = rates_now
-        torch._foreach_lerp_(
-            [parameter for parameter, _ in held],
-            [self.anchor[name] for _, name in held],
-            [self._weights[name] for _, name in held],
-        )
+        rates = [float(group["lr"]) for group in optimizer.param_groups]
+        learning = [value.requires_grad for value, _ in self._held(model)]
+        made_for = (self.strength, rates, learning, optimizer)
+        if self._pull is None or self._pull[0] != made_for:
+            self._pull = (made_for, *self._weigh(model, optimizer))
+        torch._foreach_lerp_(*self._pull[1:])
 
-    def _still_learning(self, model: nn.Module) -> list[tuple[nn.Parameter, str]]:
-        """The parameters that have an importance and are not frozen, with their names."""
-        if self._held is None:
-            known = trainable(model).items()
-            self._held = [(value, name) for name, value in known if name in self.importance]
-        return [(value, name) for value, name in self._held if value.requires_grad]
+    def _weigh(
+        self, model: nn.Module, optimizer: Optimizer
+    ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Parameters, anchors and weights a / (1 + a) of all that learn now."""
+        rates = {
+            id(value): float(group["lr"])
+            for group in optimizer.param_groups
+            for value in group["params"]
+        }
+        held = [(p, name) for p, name in self._held(model) if p.requires_grad and id(p) in rates]
+        weights = []
+        for parameter, name in held:
+            largest = torch.finfo(parameter.dtype).max
+            a = self.importance[name] * min(rates[id(parameter)] * self.strength, largest)
+            a.clamp_(max=largest)
+            weights.append(a.div_(a + 1))
+        return [p for p, _ in held], [self.anchor[name] for _, name in held], weights
+
+    def _held(self, model: nn.Module) -> list[tuple[nn.Parameter, str]]:
+        """The parameters that have an importance, frozen or not, with their names."""
+        if self._known is None:
+            named = model.named_parameters()
+            self._known = [(value, name) for name, value in named if name in self.importance]
+        return self._known
+
+    def _forget_caches(self) -> None:
+        self._known = self._pull = None
 
     def state_dict(self) -> dict[str, Tensor]:
         """The importance, the anchor and the number of consolidations."""
@@ -196,12 +219,3 @@ class MAS:
         self.anchor = {name: t.clone() for name, t in part("anchor", state).items()}
         self.consolidations = consolidations
         self._forget_caches()
-
-
-def _learning_rates(optimizer: Optimizer) -> dict[nn.Parameter, float]:
-    """Each parameter's learning rate as it is now."""
-    return {
-        parameter: float(group["lr"])
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    }

@@ -7,7 +7,6 @@ would let the samples cancel each other and lose much of the importance.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
@@ -16,8 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from taskfree import batch
+from taskfree import batch, closed
 from taskfree.batch import Batch
+from taskfree.undo import unchanged
 
 Output: TypeAlias = Literal["squared", "norm"]
 Parameters: TypeAlias = Mapping[str, Tensor]
@@ -38,13 +38,14 @@ def estimate(model: nn.Module, inputs: Batch, output: Output = "squared") -> dic
     {'weight': tensor([[ 6., 12.]])}
     """
     parameters = trainable(model)
+    slopes = _squared_slopes if output == "squared" else _norm_slopes
     with evaluating(model):
-        try:
-            total = _vectorised(model, parameters, inputs, output)
-        except RuntimeError:  # what vmap cannot trace, such as control flow that depends on data
-            total = _one_by_one(model, parameters, inputs, output)
-    samples = batch.rows(inputs)
-    return {name: (value / samples).to(parameters[name].dtype) for name, value in total.items()}
+        total = closed.sums(model, parameters, inputs, slopes)
+        rest = {name: value for name, value in parameters.items() if name not in total}
+        if rest:
+            total |= _general(model, rest, inputs, output)
+    torch._foreach_div_(list(total.values()), batch.rows(inputs))
+    return {name: total[name].to(value.dtype) for name, value in parameters.items()}
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -58,7 +59,7 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put all of a model into eval mode for a while; every module then gets its own mode back.
+    """Put a model into eval mode for a while, and have everything in it as it was afterwards.
 
     >>> model = nn.Dropout()
     >>> with evaluating(model):
@@ -67,23 +68,33 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     >>> model.training
     True
     """
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
+    with unchanged(model):
+        if any(module.training for module in model.modules()):
+            model.eval()
         yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
-def _size(output: Any, kind: Output) -> Tensor:
+def _squared_slopes(outputs: list[Tensor]) -> list[Tensor]:
+    """The derivative of the squared norm."""
+    return [2 * part for part in outputs]
+
+
+def _norm_slopes(outputs: list[Tensor]) -> list[Tensor]:
+    """The derivative of each sample's norm; 0 where the norm is 0 and has none."""
+    rows = [_wide(part).reshape(part.shape[0], -1) for part in outputs]
+    norm = torch.stack([part.square().sum(1) for part in rows]).sum(0).sqrt()
+    scale = torch.where(norm > 0, 1 / norm, 0.0)
+    return [(part * scale.view(-1, *[1] * (part.dim() - 1))).to(part.dtype) for part in outputs]
+
+
+def _wide(part: Tensor) -> Tensor:
+    """In single precision at least: squares leave the range of half precision soon."""
+    return part.to(torch.promote_types(part.dtype, torch.float32))
+
+
+def _size(outputs: list[Tensor], kind: Output) -> Tensor:
     """f: the squared norm, or the norm, of all that the model gives for one input."""
-    if not isinstance(output, Tensor | tuple | list | dict):
-        raise TypeError(
-            f"importance needs a model whose output is a tensor, or a tuple, list or dict of "
-            f"tensors, got {type(output).__name__}"
-        )
-    squared = torch.stack([part.square().sum() for part in batch.tensors(output)]).sum()
+    squared = torch.stack([_wide(part).square().sum() for part in outputs]).sum()
     if kind == "squared":
         return squared
     positive = squared > 0  # the norm has no gradient at zero, where the square root's is infinite
@@ -98,6 +109,30 @@ def _sums_like(parameters: Parameters) -> dict[str, Tensor]:
     }
 
 
+@torch.no_grad()
+def _general(
+    model: nn.Module, parameters: Parameters, inputs: Batch, output: Output
+) -> dict[str, Tensor]:
+    """sum_k |d f(x_k) / d theta| for any module."""
+    try:
+        one = batch.take(inputs, slice(0, 1))
+        alone = _one_by_one(model, parameters, one, output)
+        if _agree(_vectorised(model, parameters, one, output), alone):
+            return _vectorised(model, parameters, inputs, output)
+    except RuntimeError:  # what vmap cannot trace, such as control flow that depends on data
+        pass
+    return _one_by_one(model, parameters, inputs, output)
+
+
+def _agree(first: Parameters, second: Parameters) -> bool:
+    """Whether vmap reached the parameters: it does not if the model holds them in a list, say."""
+    return all(
+        float((first[name] - value).abs().max())
+        <= float(value.max()) * torch.finfo(value.dtype).eps ** 0.5
+        for name, value in second.items()
+    )
+
+
 def _vectorised(
     model: nn.Module, parameters: Parameters, inputs: Batch, output: Output
 ) -> dict[str, Tensor]:
@@ -107,22 +142,22 @@ def _vectorised(
     vectorise if their parameters do.
     """
 
-    def size_of_one(parameters: Parameters, row: Batch) -> Tensor:
-        one = batch.apply(lambda column: column.unsqueeze(0), row)
-        arguments: Any = (one,) if isinstance(one, Tensor) else one
-        if isinstance(arguments, dict):
-            outputs = functional_call(model, dict(parameters), (), arguments)
+    def size_of_one(learning: Parameters, row: Batch) -> Tensor:
+        one: Any = batch.apply(lambda column: column.unsqueeze(0), row)
+        values = {**fixed, **learning}
+        if isinstance(one, dict):
+            outputs = functional_call(model, values, (), one)
         else:
-            outputs = functional_call(model, dict(parameters), tuple(arguments))
-        return _size(outputs, output)
+            outputs = functional_call(model, values, one if isinstance(one, Tensor) else tuple(one))
+        return _size(batch.parts(outputs), output)
 
     gradients: Callable[..., dict[str, Tensor]] = vmap(grad(size_of_one))
+    fixed = {name: value.detach() for name, value in model.named_parameters()}
     constants = {name: value.detach() for name, value in parameters.items()}
     numbers = sum(value.numel() for value in constants.values())
     chunk = max(1, CHUNK // max(1, numbers))
     total = _sums_like(constants)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="There is a performance drop")
+    with closed.vectorising(model):
         for start in range(0, batch.rows(inputs), chunk):
             rows = batch.take(inputs, slice(start, start + chunk))
             count = batch.rows(rows)
@@ -139,7 +174,8 @@ def _one_by_one(
     total = _sums_like(parameters)
     for index in range(batch.rows(inputs)):
         with torch.enable_grad():
-            size = _size(batch.call(model, batch.take(inputs, slice(index, index + 1))), output)
+            one = batch.take(inputs, slice(index, index + 1))
+            size = _size(batch.parts(batch.call(model, one)), output)
         if not size.requires_grad:
             continue
         gradients = torch.autograd.grad(size, list(parameters.values()), allow_unused=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,19 +11,22 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
-from torch.optim import Optimizer
+from torch.optim import LBFGS, Optimizer
 
 from taskfree import arguments, batch
 from taskfree.batch import Batch
 from taskfree.how import MAS, Importance
 from taskfree.importance import evaluating, trainable
-from taskfree.state import nest, pack, part, unpack
+from taskfree.state import load_optimizer, nest, pack, part, unpack
 from taskfree.undo import Undo, load_random_state, random_state
-from taskfree.when import Never, RelativePlateau, Trigger
+from taskfree.when import Decision, Never, RelativePlateau, Trigger
 from taskfree.which import Buffer, Hardest
 
-__all__ = ["Learner", "Report"]
+__all__ = ["Learner", "NotFiniteError", "Report"]
+
+
+class NotFiniteError(ValueError):
+    """A loss was nan or inf: nothing was learned, and the learner is as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class Learner:
         how: Importance | EllipsisType | None = ...,
         repeats: int = 1,
     ) -> None:
-        _check_parts(model, optimizer, loss)
+        arguments.learner(model, optimizer, loss, {"when": when, "which": which, "how": how})
         self.model = model
         self.optimizer = optimizer
         self.loss = loss
@@ -98,62 +102,101 @@ class Learner:
         self.how: Importance | None = MAS(strength=20.0) if how is ... else how
         self.repeats = arguments.whole("repeats", repeats, least=1)
         self.step = 0
-        self._undo = Undo(model, optimizer)
+        self._undo = Undo(
+            [model, loss] if isinstance(loss, nn.Module) else [model],
+            optimizer,
+            parts=[part for part in (self.when, self.which, self.how) if part is not None],
+        )
+        # An optimizer that searches along a line evaluates the objective several times a step.
+        self._searches = isinstance(optimizer, LBFGS)
+        if self._searches and getattr(self.how, "penalty", "") == "gradient":
+            raise ValueError(
+                "how=MAS(penalty='gradient') adds to the gradients what LBFGS does not find in the "
+                "objective; use penalty='proximal'"
+            )
 
     def learn(self, inputs: Batch, targets: Batch) -> Report:
         """Learn from the new samples of one time step: Algorithm 1, lines 5 to 22."""
         self._check_samples(inputs, targets)
-        if not self.model.training:
-            self.model.train()
-        trigger = self.when.state_dict()
+        mode = self.model.training
+        self._undo.begin()
         try:
-            with self._undo:
-                return self._time_step(inputs, targets)
+            self.model.train() if not mode else None
+            return self._time_step(inputs, targets)
         except BaseException:
-            self.when.load_state_dict(trigger)
+            self._undo.restore()
+            self.model.eval() if not mode else None
             raise
 
     def _time_step(self, x: Batch, y: Batch) -> Report:
-        k = batch.rows(x)
-        buffer = self.which if self.which is not None and len(self.which) else None
-        joint_x = batch.join(x, buffer.inputs) if buffer else x
-        joint_y = batch.join(y, buffer.targets) if buffer else y
+        which, how, repeats = self.which, self.how, self.repeats
+        k, held = batch.rows(x), len(which) if which is not None else 0
+        joint_x, joint_y = which.join(x, y) if which is not None else (x, y)  # buffer, then new
         passes: list[Tensor] = []  # the samples' losses in each forward pass
+        loss = buffer_loss = math.nan
+        decision: Decision | None = None
 
         def objective() -> Any:  # line 7: new samples + buffer + penalty
+            nonlocal loss, buffer_loss, decision
             self.optimizer.zero_grad()
             losses = self._losses(joint_x, joint_y)
-            share = _shares(k, len(losses), losses.dtype, losses.device)
+            share = _shares(held, k, losses.dtype, losses.device)
             torch.autograd.backward(losses, share)
-            if self.how is not None:
-                self.how.add_gradients(self.model)
+            if how is not None:
+                how.add_gradients(self.model)
             passes.append(losses.detach())
-            return passes[-1] @ share
+            if len(passes) == 1:  # lines 9 and 10, before anything has changed
+                loss, buffer_loss = self._means(passes[0], held)
+                decision = self.when.update(loss + buffer_loss if held else loss)  # lines 13, 16-21
+                if repeats > 1 or self._searches or decision == "plateau" or self._rescores:
+                    self._undo.keep()  # something can still fail after the optimizer's step
+            return passes[-1] @ share if self._searches else None
 
-        for _ in range(self.repeats):  # line 6
+        for _ in range(repeats):  # line 6
             self.optimizer.step(objective)  # line 8
-            if self.how is not None:
-                self.how.pull_back(self.model, self.optimizer)
-        loss, buffer_loss = _first_means(passes, k)
-        window_loss = loss + buffer_loss if buffer else loss
+            if how is not None:
+                how.pull_back(self.model, self.optimizer)
+        for number, losses in enumerate(passes[1:], start=2):
+            self._means(losses, held, number)
+        losses = self._losses_again(joint_x, joint_y, held) if self._rescores else passes[-1]
 
-        decision = self.when.update(window_loss)  # lines 10 and 13, 16 to 21
-        consolidated = decision == "plateau" and self.how is not None
-        if self.how is not None and consolidated:
-            self.how.consolidate(self.model, buffer.inputs if buffer else x)  # lines 14 and 15
-
-        if self.which is not None:
-            losses = self._losses_again(joint_x, joint_y) if self.which.rescore else passes[-1]
-            self.which.update(x, y, losses[:k], losses[k:])  # line 22
+        consolidated = decision == "plateau" and how is not None
+        if how is not None and consolidated:
+            how.consolidate(self.model, which.inputs if which is not None and held else x)  # 14, 15
+        if which is not None:
+            which.update(losses)  # line 22
         self.step += 1
         return Report(
             step=self.step,
             loss=loss,
             buffer_loss=buffer_loss,
-            window_loss=window_loss,
+            window_loss=loss + buffer_loss if held else loss,
             window_mean=self.when.window_mean,
             consolidated=consolidated,
             peak=decision == "peak",
+        )
+
+    @property
+    def _rescores(self) -> bool:
+        return self.which is not None and self.which.rescore
+
+    def _means(self, losses: Tensor, held: int, number: int = 1) -> tuple[float, float]:
+        """The mean loss of the new samples and of the buffer's, if all are finite."""
+        values = losses.tolist()
+        new = sum(values[held:]) / (len(values) - held)
+        old = sum(values[:held]) / held if held else math.nan
+        if math.isfinite(new) and (not held or math.isfinite(old)):
+            return new, old
+        bad = [not math.isfinite(value) for value in values]
+        advice = "check the inputs and targets"
+        if number > 1:
+            advice = "learning diverges: lower the learning rate"
+        elif not all(bool(value.isfinite().all()) for value in trainable(self.model).values()):
+            advice = "the model's parameters are not finite themselves: go back to a saved state"
+        raise NotFiniteError(
+            f"loss is nan or inf for {sum(bad[held:])} of {len(values) - held} new samples and "
+            f"{sum(bad[:held])} of {held} samples of the buffer in gradient step {number}; "
+            f"nothing was learned: {advice}"
         )
 
     def predict(self, inputs: Batch) -> Any:
@@ -168,9 +211,11 @@ class Learner:
         It holds the model, the optimizer, the trigger, the buffer, the importance, the step and
         torch's random generators. As in PyTorch, the tensors are not copies.
         """
+        which, how = self.which is not None, self.how is not None
         state = {
             "step": torch.tensor(self.step),
-            **nest("model", _tensors_of(self.model)),
+            "parts": torch.tensor([which, how]),
+            **nest("model", self._tensors()),
             **nest("optimizer", pack(self.optimizer.state_dict())),
             **nest("random", random_state(self.model)),
             **nest("when", self.when.state_dict()),
@@ -195,40 +240,58 @@ class Learner:
             raise
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
-        saved, own = part("model", state), _tensors_of(self.model)
+        saved, own = part("model", state), self._tensors()
         for name in saved.keys() | own.keys():
-            there = list(saved[name].shape) if name in saved else "nothing"
-            here = list(own[name].shape) if name in own else "nothing"
+            there, here = (_said(found.get(name)) for found in (saved, own))
             if there != here:
                 raise ValueError(
-                    f"the saved state has {there} for {name!r} and this model has {here}; "
+                    f"the saved state has {there} for {name!r} and this learner has {here}; "
                     "load it into a learner with the model it was saved from"
                 )
-        optional: dict[str, Buffer | Importance | None] = {"which": self.which, "how": self.how}
-        for name, component in optional.items():
-            if bool(part(name, state)) != (component is not None):
-                raise ValueError(
-                    f"the state was saved {'with' if component is None else 'without'} a part for "
-                    f"{name!r} and this learner has {'none' if component is None else 'one'}; "
-                    "make it of the same parts"
-                )
-        with torch.no_grad():
-            for name, tensor in own.items():
-                tensor.copy_(saved[name])
-        name = "optimizer"
+        name = ""
         try:
-            self.optimizer.load_state_dict(unpack(part(name, state)))
-            parts: dict[str, Any] = {"when": self.when, "which": self.which, "how": self.how}
-            for name, component in parts.items():
+            parts: dict[str, Any] = {"which": self.which, "how": self.how}
+            for (name, component), there in zip(
+                parts.items(), state["parts"].tolist(), strict=True
+            ):
+                if there != (component is not None):
+                    raise ValueError(
+                        f"the state was saved {'with' if there else 'without'} a part for "
+                        f"{name!r}, unlike this learner; make it of the same parts"
+                    )
+            step = int(state["step"])
+            with torch.no_grad():
+                for key, tensor in own.items():
+                    tensor.copy_(saved[key])
+            name = "optimizer"
+            load_optimizer(self.optimizer, unpack(part(name, state)))
+            device = next(self.model.parameters()).device
+            for name, component in ({"when": self.when} | parts).items():
                 if component is not None:
-                    component.load_state_dict(part(name, state))
+                    moved = {key: value.to(device) for key, value in part(name, state).items()}
+                    component.load_state_dict(moved)
             name = "random"
             load_random_state(part(name, state))
+            self.step = step
         except KeyError as error:
-            raise ValueError(f"the saved state lacks {f'{name}.{error.args[0]}'!r}") from error
-        if "step" not in state:
-            raise ValueError("the saved state lacks 'step'")
-        self.step = int(state["step"])
+            missing = f"{name}.{error.args[0]}".lstrip(".")
+            raise ValueError(f"the saved state lacks {missing!r}") from error
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """The parameters and buffers of the model, of the loss, and whatever else is optimized.
+
+        Each is there once, by its first name, however many layers share it.
+        """
+        found = _tensors_of(self.model)
+        if isinstance(self.loss, nn.Module):
+            found |= nest("loss", _tensors_of(self.loss))
+        known = {id(tensor) for tensor in found.values()}
+        for group in self.optimizer.param_groups:
+            for value in group["params"]:
+                if id(value) not in known:
+                    found[f"optimized.{len(known)}"] = value
+                    known.add(id(value))
+        return {name: tensor.detach() for name, tensor in found.items()}
 
     def _losses(self, x: Batch, y: Batch) -> Tensor:
         """The loss of every sample."""
@@ -240,9 +303,12 @@ class Learner:
         try:
             losses = self.loss(outputs, y)
         except Exception as error:
+            gave = (
+                batch.describe(outputs) if isinstance(outputs, Tensor) else type(outputs).__name__
+            )
             raise ValueError(
-                f"loss refused targets of {batch.describe(y)} a sample: {error}; "
-                "pass targets of the shape and dtype that the loss wants"
+                f"loss refused targets of {batch.describe(y)} a sample with outputs of {gave}: "
+                f"{error}; pass targets of the shape and dtype that the loss wants"
             ) from error
         if not isinstance(losses, Tensor) or losses.shape != (batch.rows(x),):
             came = list(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
@@ -250,15 +316,24 @@ class Learner:
                 f"loss must return one value a sample, shape [{batch.rows(x)}], got {came}; "
                 "make it with reduction='none' and take the mean over all but the first dimension"
             )
+        if torch.is_grad_enabled() and not losses.requires_grad:
+            raise ValueError(
+                "loss does not depend on any parameter that learns; check that the model's outputs "
+                "are not detached and that loss uses them"
+            )
         return losses
 
-    def _losses_again(self, x: Batch, y: Batch) -> Tensor:
+    def _losses_again(self, x: Batch, y: Batch, held: int) -> Tensor:
         """The loss of every sample with the parameters as they now are."""
         with torch.no_grad(), evaluating(self.model):
-            return self._losses(x, y)
+            losses = self._losses(x, y)
+        self._means(losses, held, self.repeats + 1)
+        return losses
 
     def _check_samples(self, inputs: Batch, targets: Batch) -> None:
         """Raise if the samples are none, or do not fit each other or the buffer."""
+        if torch.is_inference_mode_enabled():
+            raise RuntimeError("learn needs gradients: call it outside of torch.inference_mode")
         samples, labels = batch.check("inputs", inputs), batch.check("targets", targets)
         if samples != labels:
             raise ValueError(
@@ -269,78 +344,16 @@ class Learner:
 
 
 @lru_cache(maxsize=16)
-def _shares(k: int, samples: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """What each loss weighs in the mean over `k` new samples plus the mean over the others."""
-    share = torch.full((samples,), 1 / k, dtype=dtype, device=device)
-    share[k:] = 1 / max(1, samples - k)
+def _shares(held: int, k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """What each loss weighs in the mean over the buffer plus the mean over `k` new samples."""
+    share = torch.full((held + k,), 1 / k, dtype=dtype, device=device)
+    share[:held] = 1 / max(1, held)
     return share
 
 
-def _first_means(passes: list[Tensor], k: int) -> tuple[float, float]:
-    """The mean loss of the new samples and of the buffer's in the first pass, if all are finite.
-
-    It is the one place where the learner waits for an accelerator.
-    """
-    first = passes[0]
-    finite = torch.stack(passes).isfinite().all().to(first.dtype)
-    loss, buffer_loss, all_finite = torch.stack(
-        [first[:k].mean(), first[k:].mean(), finite]
-    ).tolist()
-    if not all_finite:
-        number, losses = next(
-            (number, losses) for number, losses in enumerate(passes) if not losses.isfinite().all()
-        )
-        new, held = (int((~part.isfinite()).sum()) for part in (losses[:k], losses[k:]))
-        advice = (
-            "check the inputs and targets"
-            if number == 0
-            else "learning diverges: lower the learning rate"
-        )
-        raise ValueError(
-            f"loss is nan or inf for {new} of {k} new samples and {held} of {len(losses) - k} "
-            f"samples of the buffer in gradient step {number + 1}; nothing was learned: {advice}"
-        )
-    return loss, buffer_loss
+def _tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-def _tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """A model's parameters and buffers, each once, however many layers share it."""
-    found = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    return {name: tensor.detach() for name, tensor in found.items()}
-
-
-def _check_parts(model: nn.Module, optimizer: Optimizer, loss: object) -> None:
-    """Raise if model, optimizer and loss do not make a learner."""
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    if not isinstance(optimizer, Optimizer):
-        raise TypeError(
-            f"optimizer must be a torch.optim.Optimizer over the model's parameters, "
-            f"got {type(optimizer).__name__}"
-        )
-    if not callable(loss):
-        raise TypeError(f"loss must be a function of outputs and targets, got {loss!r}")
-    reduction = getattr(loss, "reduction", "none")
-    if reduction != "none":
-        raise ValueError(
-            f"loss must return one value a sample, got {loss} with reduction={reduction!r}; "
-            "make it with reduction='none'"
-        )
-    for value in (*model.parameters(), *model.buffers()):
-        if is_lazy(value):
-            raise ValueError(
-                "model has parameters whose shape is not known yet; run it once on some inputs "
-                "and make the optimizer after that"
-            )
-    optimized = {value for group in optimizer.param_groups for value in group["params"]}
-    for value in optimized:
-        if not value.is_floating_point():
-            raise TypeError(
-                f"optimizer holds a parameter of {value.dtype}, shape {list(value.shape)}; only "
-                "floating point parameters can be learned: leave it out, or register it as a buffer"
-            )
-    if not any(value in optimized for value in trainable(model).values()):
-        raise ValueError(
-            "optimizer holds none of the model's trainable parameters; "
-            "make it from model.parameters()"
-        )
+def _said(tensor: Tensor | None) -> str:
+    return "nothing" if tensor is None else f"{tensor.dtype} {list(tensor.shape)}"

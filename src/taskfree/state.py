@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 LAYOUT = "layout"
 
@@ -89,3 +90,30 @@ def part(name: str, flat: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """
     prefix = f"{name}."
     return {key.removeprefix(prefix): flat[key] for key in flat if key.startswith(prefix)}
+
+
+def load_optimizer(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
+    """Load an optimizer's state exactly: copies, in the dtypes in which it was saved.
+
+    PyTorch's own way shares tensors with the saved state and casts them to the parameter's dtype.
+
+    >>> weight = torch.nn.Parameter(torch.ones(2))
+    >>> optimizer = torch.optim.SGD([weight], lr=0.1)
+    >>> load_optimizer(optimizer, optimizer.state_dict())
+    """
+    optimizer.load_state_dict(dict(saved))
+
+    def exact(there: Any, here: Any) -> Any:
+        if isinstance(there, Tensor):
+            return there.to(here.device, copy=True)
+        if isinstance(there, dict):
+            return {key: exact(value, here[key]) for key, value in there.items()}
+        if isinstance(there, list | tuple):
+            return type(there)(map(exact, there, here))
+        return there
+
+    parameters = [value for group in optimizer.param_groups for value in group["params"]]
+    numbers = [number for group in saved["param_groups"] for number in group["params"]]
+    for number, value in zip(numbers, parameters, strict=True):
+        if number in saved["state"]:
+            optimizer.state[value] = exact(saved["state"][number], optimizer.state[value])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,64 +12,127 @@ from torch.optim import Optimizer
 
 
 class Undo:
-    """Brings a model, its optimizer and the random generators back if the block under it raises.
+    """Remembers what learning writes to, so that a step that fails can be taken back.
 
+    `begin` remembers what a forward pass may change: the modules' buffers, the random generators,
+    and the attributes of the learner's `parts`. `keep` adds what an optimizer's step changes; it
+    costs a pass over the parameters and is only needed where something can still fail after that.
     The copies are allocated once and written over at each use.
 
     >>> model = nn.Linear(1, 1)
+    >>> undo = Undo([model], torch.optim.SGD(model.parameters()), parts=[])
+    >>> undo.begin()
+    >>> undo.keep()
     >>> before = model.weight.clone()
-    >>> with Undo(model, torch.optim.SGD(model.parameters())):
-    ...     _ = nn.init.zeros_(model.weight)
-    ...     raise ValueError("not like this")
-    Traceback (most recent call last):
-    ...
-    ValueError: not like this
+    >>> _ = nn.init.zeros_(model.weight)
+    >>> undo.restore()
     >>> torch.equal(model.weight, before)
     True
     """
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer) -> None:
-        self.model = model
-        self.optimizer = optimizer
-        self._live: list[Tensor] = []
-        self._copies: list[Tensor] = []
-        self._optimizer_state: dict[Any, Any] = {}
-        self._random: dict[str, Tensor] = {}
-
-    def __enter__(self) -> None:
-        self._optimizer_state = _copy_containers(dict(self.optimizer.state))
-        live = self._tensors()
-        with torch.no_grad():
-            if [tensor.shape for tensor in live] == [copy.shape for copy in self._copies]:
-                torch._foreach_copy_(self._copies, live)
-            else:
-                self._copies = [tensor.detach().clone() for tensor in live]
-        self._live = live
-        self._random = random_state(self.model)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+    def __init__(
+        self, modules: Sequence[nn.Module], optimizer: Optimizer, parts: Sequence[object]
     ) -> None:
-        if kind is not None:
-            with torch.no_grad():
-                torch._foreach_copy_(self._live, self._copies)
-            self.optimizer.state.clear()
-            self.optimizer.state.update(self._optimizer_state)
-            self.optimizer.zero_grad()
-            load_random_state(self._random)
-        self._live = []
+        self._modules = modules
+        self._optimizer = optimizer
+        self._parts = parts
+        self._buffers = _Copies()
+        self._changed = _Copies()
+        self._kept = False
 
-    def _tensors(self) -> list[Tensor]:
-        """All that learning writes to: learning parameters, buffers and the optimizer's tensors."""
-        optimized = (value for group in self.optimizer.param_groups for value in group["params"])
-        learning = {id(value): value for value in (*self.model.parameters(), *optimized)}
-        found = [value for value in learning.values() if value.requires_grad]
-        found.extend(self.model.buffers())
-        _collect(self._optimizer_state, found)
-        return found
+    def begin(self) -> None:
+        """Remember all but the parameters and the optimizer's state."""
+        self._kept = False
+        self._random = random_state(self._modules[0])
+        self._attributes = [vars(part).copy() for part in self._parts]
+        self._places = [
+            (module._buffers, name, tensor)
+            for whole in self._modules
+            for module in whole.modules()
+            for name, tensor in module._buffers.items()
+        ]
+        self._buffers.take([tensor for *_, tensor in self._places if tensor is not None])
+
+    def keep(self) -> None:
+        """Remember the parameters and the optimizer's state too."""
+        self._kept = True
+        self._state = _copy_containers(dict(self._optimizer.state))
+        groups = self._optimizer.param_groups
+        self._groups = [{key: group[key] for key in group if key != "params"} for group in groups]
+        live: list[Tensor] = [value for group in groups for value in group["params"]]
+        _collect(self._state, live)
+        _collect(self._groups, live)
+        self._changed.take(live)
+
+    def restore(self) -> None:
+        """Go back to what was remembered."""
+        for part, attributes in zip(self._parts, self._attributes, strict=True):
+            vars(part).clear()
+            vars(part).update(attributes)
+        for buffers, name, tensor in self._places:
+            buffers[name] = tensor
+        self._buffers.put_back()
+        if self._kept:
+            self._changed.put_back()
+            self._optimizer.state.clear()
+            self._optimizer.state.update(self._state)
+            for group, options in zip(self._optimizer.param_groups, self._groups, strict=True):
+                group.update(options)
+        self._optimizer.zero_grad()
+        load_random_state(self._random)
+
+
+class _Copies:
+    """Copies of tensors in memory that is used again."""
+
+    def __init__(self) -> None:
+        self.live: list[Tensor] = []
+        self.copies: list[Tensor] = []
+
+    @torch.no_grad()
+    def take(self, live: list[Tensor]) -> None:
+        fits = len(live) == len(self.copies) and all(map(_alike, self.copies, live))
+        if not fits:
+            self.copies = [tensor.detach().clone() for tensor in live]
+        elif live:
+            torch._foreach_copy_(self.copies, live)
+        self.live = live
+
+    @torch.no_grad()
+    def put_back(self) -> None:
+        for tensor, copy in zip(self.live, self.copies, strict=True):
+            if not torch.equal(tensor, copy):  # a tensor that cannot be written to has not changed
+                tensor.copy_(copy)
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Have all modules' attributes and buffers as they were afterwards; parameters are let alone.
+
+    >>> model = nn.BatchNorm1d(1)
+    >>> with unchanged(model):
+    ...     _ = model.eval()(torch.ones(2, 1))
+    >>> model.training
+    True
+    """
+    modules = list(model.modules())
+    attributes = [vars(module).copy() for module in modules]
+    places = [(m._buffers, name, m._buffers[name]) for m in modules for name in m._buffers]
+    copies = _Copies()
+    copies.take([tensor for *_, tensor in places if tensor is not None])
+    try:
+        yield
+    finally:
+        for module, before in zip(modules, attributes, strict=True):
+            vars(module).clear()
+            vars(module).update(before)
+        for buffers, name, tensor in places:
+            buffers[name] = tensor
+        copies.put_back()
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and a.device == b.device
 
 
 def _copy_containers(node: Any) -> Any:
@@ -88,20 +152,22 @@ def _collect(node: Any, found: list[Tensor]) -> None:
 
 
 def random_state(model: nn.Module) -> dict[str, Tensor]:
-    """The state of torch's random generators on the CPU and on the model's devices.
+    """The state of torch's random generators on the CPU and on the model's first device.
 
     >>> list(random_state(nn.Linear(1, 1)))
     ['cpu']
     """
     state = {"cpu": torch.get_rng_state()}
-    for device in {value.device for value in model.parameters()}:
-        if device.type != "cpu":
-            state[str(device)] = torch.get_device_module(device).get_rng_state(device)
+    device = next(model.parameters()).device
+    if device.type not in ("cpu", "meta"):
+        state[str(device)] = torch.get_device_module(device).get_rng_state(device)
     return state
 
 
 def load_random_state(state: dict[str, Tensor]) -> None:
     """Bring torch's random generators back to a saved state.
+
+    A generator of a device that is not there, or is another one now, is left alone.
 
     >>> before = random_state(nn.Linear(1, 1))
     >>> drawn = torch.rand(3)
@@ -111,5 +177,5 @@ def load_random_state(state: dict[str, Tensor]) -> None:
     """
     torch.set_rng_state(state["cpu"].cpu())
     for name, value in state.items():
-        if name != "cpu":
+        if name != "cpu" and torch.get_device_module(name).is_available():
             torch.get_device_module(name).set_rng_state(value.cpu(), name)

@@ -22,7 +22,11 @@ Decision: TypeAlias = Literal["plateau", "peak"]
 
 
 class Trigger(Protocol):
-    """What the learner asks of a trigger. `taskfree.checks.check_trigger` tries yours."""
+    """What the learner asks of a trigger. `taskfree.checks.check_trigger` tries yours.
+
+    `update` replaces attributes and does not change objects in place, so that a step that fails
+    can be taken back.
+    """
 
     armed: bool
     """Whether the next plateau consolidates."""
@@ -78,7 +82,7 @@ class Plateau:
             self.window_mean = math.nan
             return None
         mean = self.window_mean = sum(self.window) / self.size
-        variance = sum((loss - mean) ** 2 for loss in self.window) / self.size
+        variance = sum((loss - mean) * (loss - mean) for loss in self.window) / self.size
         if self.armed:
             mean_threshold, variance_threshold = self._thresholds(mean)
             if mean < mean_threshold and variance < variance_threshold:
@@ -146,7 +150,8 @@ class RelativePlateau(Plateau):
 
     def _thresholds(self, mean: float) -> tuple[float, float]:
         self.height = max(self.height, mean)
-        return self.fall * self.height, (self.ripple * self.height) ** 2
+        spread = self.ripple * self.height
+        return self.fall * self.height, spread * spread
 
     def state_dict(self) -> dict[str, Tensor]:
         """The state of the window and the height."""

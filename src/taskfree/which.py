@@ -1,7 +1,7 @@
 """WHICH data to keep: a small buffer of samples that are learned again and estimate importance.
 
-A buffer is offered the new samples of every time step with their losses, and the fresh losses of
-the samples it holds, and keeps at most `capacity` of them.
+At each time step a buffer joins the new samples to those it holds, for one pass over both, and is
+then told the losses of all of them: it keeps at most `capacity`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Buffer(Protocol):
 
     @property
     def losses(self) -> Tensor:
-        """Their losses, as they were last seen."""
+        """Their losses, as they were last seen, on the CPU."""
 
     def __len__(self) -> int:
         """How many samples are held."""
@@ -45,8 +45,11 @@ class Buffer(Protocol):
     def check(self, inputs: Batch, targets: Batch) -> None:
         """Raise, and change nothing, if such samples cannot be held beside those now held."""
 
-    def update(self, inputs: Batch, targets: Batch, losses: Tensor, held_losses: Tensor) -> None:
-        """Offer new samples and their losses, and the fresh losses of the samples now held."""
+    def join(self, inputs: Batch, targets: Batch) -> tuple[Batch, Batch]:
+        """The samples held, followed by these new ones. What is held does not change."""
+
+    def update(self, losses: Tensor) -> None:
+        """Choose among the samples joined last by their losses: held ones first, then new ones."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """The samples held and all that later choices depend on."""
@@ -56,7 +59,10 @@ class Buffer(Protocol):
 
 
 class _Kept:
-    """The samples a buffer keeps; `_choose` says which."""
+    """Samples in preallocated rows: those held in front, new ones behind them.
+
+    Those with the highest priority stay. Only what takes another's place is moved.
+    """
 
     rescore = False
 
@@ -65,80 +71,118 @@ class _Kept:
         self._inputs: Batch | None = None
         self._targets: Batch | None = None
         self._losses = torch.empty(0)
+        self._priority = torch.empty(0)
+        self._joined = 0
 
-    def _choose(self, losses: Tensor, targets: Batch) -> Tensor:
-        """The rows to keep, out of the new samples followed by those held; at most `capacity`."""
+    def _priorities(self, losses: Tensor, new: int) -> Tensor:
+        """The priority of each sample, held ones first; the last `new` are new."""
         raise NotImplementedError
+
+    def _best_first(self, priority: Tensor, joined: int) -> Tensor:
+        """All rows, the best first; of equal ones the newer."""
+        last = len(priority) - 1
+        return last - priority.flip(0).argsort(descending=True, stable=True)
 
     @property
     def inputs(self) -> Batch:
         """The inputs of the samples now held."""
-        return self._held(self._inputs)
+        return self._rows(self._inputs)
 
     @property
     def targets(self) -> Batch:
         """Their targets."""
-        return self._held(self._targets)
+        return self._rows(self._targets)
 
     @property
     def losses(self) -> Tensor:
-        """Their losses, as they were last seen."""
+        """Their losses, as they were last seen, on the CPU."""
         return self._losses
 
     def __len__(self) -> int:
         """How many samples are held."""
-        return len(self._losses)
+        return self._losses.shape[0]
 
-    @staticmethod
-    def _held(rows: Batch | None) -> Batch:
-        if rows is None:
+    def _rows(self, rows: Batch | None) -> Batch:
+        if rows is None or not len(self):
             raise ValueError("the buffer is empty: it holds samples after the first update")
-        return rows
+        return batch.take(rows, slice(0, len(self)))
 
     def check(self, inputs: Batch, targets: Batch) -> None:
         """Raise, and change nothing, if such samples cannot be held beside those now held."""
-        for name, new, held in (
-            ("inputs", inputs, self._inputs),
-            ("targets", targets, self._targets),
-        ):
-            if held is not None and batch.describe(new) != batch.describe(held):
+        held = (("inputs", inputs, self._inputs), ("targets", targets, self._targets))
+        for name, new, rows in held:
+            if rows is not None and batch.kind(new) != batch.kind(rows):
                 raise ValueError(
                     f"{name} of {batch.describe(new)} a sample do not fit the buffer, which holds "
-                    f"{batch.describe(held)}; convert or pad them to that, or start a new buffer"
+                    f"{batch.describe(rows)}; convert or pad them to that, or start a new buffer"
                 )
 
-    def update(self, inputs: Batch, targets: Batch, losses: Tensor, held_losses: Tensor) -> None:
-        """Offer new samples and their losses, and the fresh losses of the samples now held."""
-        losses = losses.detach()
-        if len(self):
-            losses = torch.cat([losses, held_losses.detach()])
-            inputs = batch.join(inputs, self.inputs)
-            targets = batch.join(targets, self.targets)
-        keep = self._choose(losses, targets)
-        kept_inputs, kept_targets = batch.take(inputs, keep), batch.take(targets, keep)
-        self._inputs = batch.apply(Tensor.detach, kept_inputs)
-        self._targets = batch.apply(Tensor.detach, kept_targets)
-        self._losses = losses[keep]
+    def join(self, inputs: Batch, targets: Batch) -> tuple[Batch, Batch]:
+        """The samples held, followed by these new ones. What is held does not change."""
+        self._joined = len(self) + batch.rows(inputs)
+        self._inputs = self._append(self._inputs, inputs)
+        self._targets = self._append(self._targets, targets)
+        joined = slice(0, self._joined)
+        return batch.take(self._inputs, joined), batch.take(self._targets, joined)
+
+    def _append(self, rows: Batch | None, new: Batch) -> Batch:
+        """Write new rows behind those held, into more memory if these are too few."""
+        held = len(self)
+        if rows is None or batch.rows(rows) < self._joined:
+            size = self.capacity + self._joined - held
+            more = batch.apply(lambda column: column.new_empty(size, *column.shape[1:]), new)
+            if rows is not None:
+                batch.apply(lambda column, old: column[:held].copy_(old[:held]), more, rows)
+            rows = more
+        batch.apply(lambda column, given: column[held : self._joined].copy_(given), rows, new)
+        return rows
+
+    def update(self, losses: Tensor) -> None:
+        """Choose among the samples joined last by their losses: held ones first, then new ones."""
+        losses = losses.detach().cpu()
+        priority = self._priorities(losses, self._joined - len(self))
+        keep = self._best_first(priority, self._joined)[: self.capacity]
+        count = keep.shape[0]
+        stays = torch.zeros(self._joined, dtype=torch.bool)
+        stays[keep] = True
+        free = (~stays[:count]).nonzero().squeeze(1)
+        comes = stays[count:].nonzero().squeeze(1) + count
+        losses, priority = losses.clone(), priority.clone()
+        losses[free], priority[free] = losses[comes], priority[comes]
+        if free.shape[0]:
+            for rows in (self._inputs, self._targets):
+                for column in batch.tensors(rows) if rows is not None else ():
+                    column[free.to(column.device)] = column[comes.to(column.device)]
+        self._losses, self._priority = losses[:count], priority[:count]
 
     def state_dict(self) -> dict[str, Tensor]:
         """The samples held."""
-        held = {"inputs": self._inputs, "targets": self._targets, "losses": self._losses}
-        return pack(held if len(self) else None)
+        if not len(self):
+            return pack(None)
+        return pack(
+            {
+                "inputs": self.inputs,
+                "targets": self.targets,
+                "losses": self._losses,
+                "priority": self._priority,
+            }
+        )
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
-        held = unpack(state) or {"inputs": None, "targets": None, "losses": torch.empty(0)}
-        if len(held["losses"]) > self.capacity:
+        held = unpack(state)
+        count = 0 if held is None else len(held["losses"])
+        if count > self.capacity:
             raise ValueError(
-                f"the saved buffer holds {len(held['losses'])} samples and this one's capacity is "
+                f"the saved buffer holds {count} samples and this one's capacity is "
                 f"{self.capacity}; load it into a buffer of at least that capacity"
             )
-
-        def copy(rows: Batch | None) -> Batch | None:
-            return None if rows is None else batch.apply(Tensor.clone, rows)
-
-        self._inputs, self._targets = copy(held["inputs"]), copy(held["targets"])
-        self._losses = held["losses"].clone()
+        self._inputs = self._targets = None
+        self._losses = self._priority = torch.empty(0)
+        if held is not None:
+            losses, priority = held["losses"].cpu().clone(), held["priority"].cpu().clone()
+            self.join(held["inputs"], held["targets"])
+            self._losses, self._priority = losses, priority
 
 
 class Hardest(_Kept):
@@ -154,10 +198,10 @@ class Hardest(_Kept):
             writes it, instead of taking those of the last training pass: one more forward pass.
 
     >>> buffer = Hardest(2)
-    >>> x, y, losses = torch.arange(3.0), torch.zeros(3), torch.tensor([0.1, 0.9, 0.5])
-    >>> buffer.update(x, y, losses, buffer.losses)
-    >>> buffer.inputs
-    tensor([1., 2.])
+    >>> x, y = buffer.join(torch.arange(3.0), torch.zeros(3))
+    >>> buffer.update(torch.tensor([0.1, 0.9, 0.5]))
+    >>> buffer.inputs, buffer.losses
+    (tensor([2., 1.]), tensor([0.5000, 0.9000]))
     """
 
     def __init__(self, capacity: int, balanced: bool = False, rescore: bool = False) -> None:
@@ -174,12 +218,16 @@ class Hardest(_Kept):
             )
         super().check(inputs, targets)
 
-    def _choose(self, losses: Tensor, targets: Batch) -> Tensor:
-        hardest_first = losses.argsort(descending=True, stable=True)
-        if self.balanced and isinstance(targets, Tensor):
-            place = _place_within_label(targets[hardest_first])
+    def _priorities(self, losses: Tensor, new: int) -> Tensor:
+        return losses
+
+    def _best_first(self, priority: Tensor, joined: int) -> Tensor:
+        hardest_first = super()._best_first(priority, joined)
+        if self.balanced and isinstance(self._targets, Tensor):
+            labels = self._targets[:joined].cpu()[hardest_first]
+            place = _place_within_label(labels.int() if labels.dtype == torch.bool else labels)
             hardest_first = hardest_first[place.argsort(stable=True)]
-        return hardest_first[: self.capacity]
+        return hardest_first
 
 
 def _place_within_label(labels: Tensor) -> Tensor:
@@ -200,54 +248,50 @@ class Recent(_Kept):
     """The newest samples: first in, first out.
 
     >>> buffer = Recent(2)
-    >>> buffer.update(torch.arange(5.0), torch.zeros(5), torch.zeros(5), buffer.losses)
+    >>> x, y = buffer.join(torch.arange(5.0), torch.zeros(5))
+    >>> buffer.update(torch.zeros(5))
     >>> buffer.inputs
-    tensor([4., 3.])
+    tensor([3., 4.])
     """
 
-    def __init__(self, capacity: int) -> None:
-        super().__init__(capacity)
-
-    def _choose(self, losses: Tensor, targets: Batch) -> Tensor:
-        new = len(losses) - len(self)
-        newest_first = torch.arange(new, device=losses.device).flip(0)
-        held = torch.arange(new, len(losses), device=losses.device)
-        return torch.cat([newest_first, held])[: self.capacity]
+    def _priorities(self, losses: Tensor, new: int) -> Tensor:
+        newest = int(self._priority.max()) if len(self) else -1
+        numbers = torch.arange(newest + 1, newest + 1 + new)
+        return torch.cat([self._priority.long(), numbers]) if len(self) else numbers
 
 
 class Reservoir(_Kept):
     """A uniform random choice of all samples of the stream so far, whatever its length.
 
-    Every sample draws a random key once and the largest keys stay. The draws come from a
-    generator of the buffer's own, so that they neither disturb nor follow the model's.
+    Every sample draws a random number once and the largest stay. The draws come from a generator
+    of the buffer's own, so that they neither disturb nor follow the model's.
 
     >>> buffer = Reservoir(2, seed=1)
-    >>> buffer.update(torch.arange(100.0), torch.zeros(100), torch.zeros(100), buffer.losses)
+    >>> x, y = buffer.join(torch.arange(100.0), torch.zeros(100))
+    >>> buffer.update(torch.zeros(100))
     >>> len(buffer)
     2
     """
 
     def __init__(self, capacity: int, seed: int = 0) -> None:
         super().__init__(capacity)
-        self._generator = torch.Generator().manual_seed(arguments.whole("seed", seed, least=0))
-        self._keys = torch.empty(0, dtype=torch.float64)
+        self._generator = (
+            torch.Generator().manual_seed(arguments.whole("seed", seed, least=0)).get_state()
+        )
 
-    def _choose(self, losses: Tensor, targets: Batch) -> Tensor:
-        new = len(losses) - len(self)
-        drawn = torch.rand(new, dtype=torch.float64, generator=self._generator)
-        keys = torch.cat([drawn, self._keys])
-        keep = keys.argsort(descending=True, stable=True)[: self.capacity]
-        self._keys = keys[keep]
-        return keep.to(losses.device)
+    def _priorities(self, losses: Tensor, new: int) -> Tensor:
+        generator = torch.Generator()
+        generator.set_state(self._generator)
+        drawn = torch.rand(new, dtype=torch.float64, generator=generator)
+        self._generator = generator.get_state()
+        return torch.cat([self._priority, drawn]) if len(self) else drawn
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The samples held, their keys and the generator."""
-        own = {"keys": self._keys, "generator": self._generator.get_state()}
-        return super().state_dict() | own
+        """The samples held, what they drew, and the generator."""
+        return super().state_dict() | {"generator": self._generator}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
-        keys, generator = state["keys"].clone(), state["generator"].cpu()
+        generator = state["generator"].cpu().clone()
         super().load_state_dict(state)
-        self._keys = keys
-        self._generator.set_state(generator)
+        self._generator = generator

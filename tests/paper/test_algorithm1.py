@@ -75,9 +75,11 @@ def assert_equal(reference, learner, report):
     close(numbers(learner.when.window), numbers(reference.W))
     if learner.which is not None:
         assert len(learner.which) == len(reference.B)
-        close(learner.which.losses, numbers(sample.loss for sample in reference.B))
-        assert torch.equal(learner.which.inputs, torch.stack([sample.x for sample in reference.B]))
-        assert torch.equal(learner.which.targets, torch.stack([sample.y for sample in reference.B]))
+        order = learner.which.losses.argsort(descending=True, stable=True)
+        theirs = sorted(reference.B, key=lambda sample: -sample.loss)
+        close(learner.which.losses[order], numbers(sample.loss for sample in theirs))
+        assert torch.equal(learner.which.inputs[order], torch.stack([s.x for s in theirs]))
+        assert torch.equal(learner.which.targets[order], torch.stack([s.y for s in theirs]))
 
 
 HOW = [
