@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from same import assert_same, snapshot
-from taskfree import MAS, Every, Hardest, Learner, Plateau, Reservoir
+from taskfree import MAS, Every, Hardest, Learner, NotFiniteError, Plateau, Reservoir
 
 X, Y = torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1])
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
@@ -201,3 +201,99 @@ def test_parts_that_make_no_learner():
             Learner(arguments[0], arguments[1], loss=arguments[2])
     with pytest.raises(ValueError, match="repeats must be a whole number of at least 1, got 0"):
         Learner(model, optimizer, loss=CROSS_ENTROPY, repeats=0)
+
+
+def test_inference_mode_is_refused_and_does_no_harm():
+    learner = learner_in_use()
+    before = snapshot(learner)
+    with (
+        torch.inference_mode(),
+        pytest.raises(RuntimeError, match=r"outside of torch\.inference_mode"),
+    ):
+        learner.learn(X, Y)
+    assert_same(snapshot(learner), before)
+    learner.learn(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"when": "plateau"}, "when must be None or an object of taskfree.when, got 'plateau'"),
+        ({"which": 30}, "which must be None or an object of taskfree.which, got 30"),
+        ({"how": MAS}, "how must be None or an object of taskfree.how, got <class"),
+    ],
+)
+def test_parts_that_are_none(parts, message):
+    model = network()
+    with pytest.raises(TypeError, match=message):
+        Learner(model, torch.optim.SGD(model.parameters()), loss=CROSS_ENTROPY, **parts)
+
+
+def test_lbfgs_with_a_penalty_that_its_search_does_not_see():
+    model = network()
+    with pytest.raises(ValueError, match="use penalty='proximal'"):
+        Learner(
+            model, torch.optim.LBFGS(model.parameters()), loss=CROSS_ENTROPY,
+            how=MAS(1.0, penalty="gradient"),
+        )  # fmt: skip
+
+
+def test_a_loss_without_parameters():
+    learner = learner_in_use()
+    before = snapshot(learner)
+    learner.loss = lambda out, y: torch.ones(len(y))
+    with pytest.raises(ValueError, match="loss does not depend on any parameter that learns"):
+        learner.learn(X, Y)
+    learner.loss = CROSS_ENTROPY
+    assert_same(snapshot(learner), before)
+
+
+def test_losses_whose_mean_overflows():
+    learner = learner_in_use()
+    learner.loss = lambda out, y: CROSS_ENTROPY(out, y).double() * 1e308
+    with pytest.raises(NotFiniteError):
+        learner.learn(X, Y)
+
+
+def test_parameters_that_are_not_finite_are_told_from_bad_data():
+    learner = learner_in_use()
+    with torch.no_grad():
+        learner.model[0].weight[0, 0] = torch.nan
+    with pytest.raises(NotFiniteError, match="the model's parameters are not finite themselves"):
+        learner.learn(X, Y)
+
+
+def test_rescored_losses_are_looked_at_too():
+    model = nn.Linear(4, 1)
+    learner = Learner(
+        model, torch.optim.SGD(model.parameters(), lr=1e30), which=Hardest(4, rescore=True), how=None,
+        loss=lambda out, y: (out[:, 0] - y) ** 2,
+    )  # fmt: skip
+    before = snapshot(learner)
+    with pytest.raises(NotFiniteError, match="learning diverges"):
+        learner.learn(X, Y.float())
+    assert_same(snapshot(learner), before)
+
+
+def test_a_failed_call_leaves_the_mode_alone():
+    learner = learner_in_use()
+    learner.model.eval()
+    with pytest.raises(NotFiniteError):
+        learner.learn(X * torch.nan, Y)
+    assert not learner.model.training
+
+
+def test_a_schedule_in_a_hook_is_undone():
+    learner = learner_in_use(repeats=2)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(learner.optimizer, 0.5)
+    learner.optimizer.register_step_post_hook(lambda *_: schedule.step())
+    calls = []
+
+    def fails_later(out, y):
+        calls.append(None)
+        return CROSS_ENTROPY(out, y) * (torch.nan if len(calls) == 2 else 1)
+
+    learner.loss = fails_later
+    with pytest.raises(NotFiniteError):
+        learner.learn(X, Y)
+    assert learner.optimizer.param_groups[0]["lr"] == 0.1

@@ -11,7 +11,8 @@ COMMAND = Path(sys.executable).with_name("taskfree")
 
 
 def taskfree_command(*words):
-    return subprocess.run([COMMAND, *words], capture_output=True, text=True)
+    root = Path(__file__).parents[1]
+    return subprocess.run([COMMAND, *words], capture_output=True, text=True, cwd=root)
 
 
 def test_version():
@@ -38,6 +39,12 @@ def test_every_option_is_explained():
         (["learn-to-fly"], "'learn-to-fly' is not a command; try taskfree --help"),
         (["reproduce", "moon"], "no experiment is called 'moon'; there is synthetic"),
         (["reproduce", "synthetic", "--seeds", "many"], "many"),
+        (["reproduce", "synthetic", "--strength", "-1"], "strength must be finite and at least 0"),
+        (
+            ["reproduce", "synthetic", "--window", "0"],
+            "window must be a whole number of at least 1",
+        ),
+        (["reproduce", "synthetic", "--out", "pyproject.toml"], "File exists"),
         (["reproduce", "synthetic", "--seeds", "0"], "seeds must be a whole number of at least 1"),
     ],
 )

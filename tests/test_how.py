@@ -179,3 +179,41 @@ def test_sparse_gradients_need_the_proximal_penalty():
 def test_settings_that_make_no_sense(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         MAS(**arguments)
+
+
+def test_the_strength_may_be_changed_and_frozen_parameters_thawed_at_any_time():
+    model, how = network(), MAS(0.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model[0].requires_grad_(True)
+    how.consolidate(model, torch.randn(9, 3).double())
+    model[0].requires_grad_(False)
+    how.pull_back(model, optimizer)
+    how.strength = 1e12
+    model[0].requires_grad_(True)
+    move(model)
+    how.pull_back(model, optimizer)
+    for name, value in model.named_parameters():
+        torch.testing.assert_close(value.detach(), how.anchor[name], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_strength_is_too_high_in_any_precision(dtype):
+    model, how = network().to(dtype), MAS(1e300)
+    with torch.no_grad():
+        model[2].weight[:, 0] = 0  # a unit of no importance
+    how.consolidate(model, torch.randn(4, 3).to(dtype))
+    move(model)
+    how.pull_back(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    assert all(bool(value.isfinite().all()) for value in model.parameters())
+
+
+def test_a_parameter_that_changed_its_shape_is_named():
+    model, how = network(), MAS(1.0)
+    how.consolidate(model, torch.randn(4, 3).double())
+    before = snapshot(how)
+    model[2] = nn.Linear(5, 4).double()
+    with pytest.raises(
+        ValueError, match=r"2\.weight has shape \[4, 5\] and its importance \[2, 5\]"
+    ):
+        how.consolidate(model, torch.randn(4, 3).double())
+    assert_same(snapshot(how), before)

@@ -426,3 +426,124 @@ def test_the_stream_that_was_seen_is_not_held():
     del x, y
     gc.collect()
     assert all(storage() is None for storage in seen)
+
+
+def test_a_state_can_be_loaded_twice():
+    """What goes on after loading must not write to the state that was loaded."""
+    model = mlp()
+    learner = full(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    data = list(stream(20))
+    for x, y in data:
+        learner.learn(x, y)
+    saved = snapshot(learner)
+    kept = {name: value.clone() for name, value in saved.items()}
+    ends = []
+    for _ in range(2):
+        learner.load_state_dict(saved)
+        for x, y in data:
+            learner.learn(x, y)
+        ends.append(snapshot(learner))
+    assert_same(saved, kept)
+    assert_same(*ends)
+
+
+@pytest.mark.parametrize("name", ["NAdam", "ASGD", "Adam", "Rprop"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_optimizer_states_keep_their_dtype(name, dtype):
+    def make():
+        torch.manual_seed(0)
+        model = mlp(dtype)
+        return full(model, getattr(torch.optim, name)(model.parameters(), lr=0.01))
+
+    learner, other = make(), make()
+    for x, y in stream(10, dtype=dtype):
+        learner.learn(x, y)
+    other.load_state_dict(snapshot(learner))
+    assert_same(snapshot(learner), snapshot(other))
+    for x, y in stream(10, seed=2, dtype=dtype):
+        learner.learn(x, y)
+        other.learn(x, y)
+    assert_same(snapshot(learner), snapshot(other))
+
+
+class Tempered(nn.Module):
+    """A loss with something to learn and something to count."""
+
+    def __init__(self):
+        super().__init__()
+        self.temperature = nn.Parameter(torch.ones(1))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, outputs, targets):
+        self.calls += 1
+        return CROSS_ENTROPY(outputs / self.temperature, targets)
+
+
+def test_a_loss_that_learns_is_part_of_the_state_and_is_rolled_back():
+    def make():
+        torch.manual_seed(0)
+        model, loss = mlp(), Tempered()
+        optimizer = torch.optim.Adam([*model.parameters(), *loss.parameters()], lr=0.01)
+        return Learner(model, optimizer, loss=loss, when=Every(4), repeats=2)
+
+    learner, other = make(), make()
+    data = list(stream(30))
+    for x, y in data[:10]:
+        learner.learn(x, y)
+    assert float(learner.loss.temperature.detach()) != 1
+    other.load_state_dict(snapshot(learner))
+    for x, y in data[10:]:
+        assert repr(learner.learn(x, y)) == repr(other.learn(x, y))
+    before = snapshot(learner)
+    with pytest.raises(ValueError, match="loss is nan or inf"):
+        learner.learn(x * torch.nan, y)
+    assert_same(snapshot(learner), before)
+
+
+def test_a_parameter_that_only_the_optimizer_knows_is_part_of_the_state():
+    model, scale = mlp(), nn.Parameter(torch.ones(1))
+    learner = Learner(
+        model, torch.optim.SGD([*model.parameters(), scale], lr=0.1),
+        loss=lambda outputs, y: CROSS_ENTROPY(outputs * scale, y),
+    )  # fmt: skip
+    for x, y in stream(5):
+        learner.learn(x, y)
+    saved, value = snapshot(learner), scale.detach().clone()
+    with torch.no_grad():
+        scale.zero_()
+    learner.load_state_dict(saved)
+    assert torch.equal(scale, value)
+
+
+def test_inputs_that_carry_a_graph_are_cut_off():
+    encoder, model = nn.Linear(4, 4), mlp()
+    for which in (None, Hardest(5)):
+        learner = full(model, which=which)
+        x, y = next(stream(2))
+        learner.learn(encoder(x), y)
+        assert encoder.weight.grad is None
+
+
+def test_gradients_of_parameters_outside_the_optimizer_do_not_pile_up():
+    model = mlp()
+    learner = full(model, torch.optim.SGD(model[2].parameters(), lr=0.01))
+    sizes = []
+    for x, y in stream(30):
+        learner.learn(x, y)
+        sizes.append(float(model[0].weight.grad.norm()))
+    assert max(sizes[15:]) < 5 * max(sizes[:15])
+
+
+def test_groups_can_be_added_while_it_learns():
+    model = mlp()
+    model[0].requires_grad_(False)
+    learner = full(model, torch.optim.SGD(model[2].parameters(), lr=0.1), when=Every(3))
+    for x, y in stream(10):
+        learner.learn(x, y)
+    before = model[0].weight.clone()
+    model[0].requires_grad_(True)
+    learner.optimizer.add_param_group({"params": list(model[0].parameters()), "lr": 0.05})
+    for x, y in stream(10):
+        learner.learn(x, y)
+    assert not torch.equal(model[0].weight, before)
+    assert set(learner.how.importance) == {"0.weight", "0.bias", "2.weight", "2.bias"}

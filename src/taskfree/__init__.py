@@ -20,7 +20,7 @@ from importlib.metadata import version as _version
 
 from taskfree import how, importance, when, which
 from taskfree.how import MAS
-from taskfree.learner import Learner, Report
+from taskfree.learner import Learner, NotFiniteError, Report
 from taskfree.when import Every, Never, Plateau, RelativePlateau
 from taskfree.which import Hardest, Recent, Reservoir
 
@@ -30,6 +30,7 @@ __all__ = [
     "Hardest",
     "Learner",
     "Never",
+    "NotFiniteError",
     "Plateau",
     "Recent",
     "RelativePlateau",

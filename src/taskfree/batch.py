@@ -43,7 +43,7 @@ def rows(batch: Batch) -> int:
     >>> rows((torch.zeros(4, 2), torch.zeros(4)))
     4
     """
-    return len(tensors(batch)[0])
+    return (batch if isinstance(batch, Tensor) else tensors(batch)[0]).shape[0]
 
 
 def take(batch: Batch, index: Tensor | slice) -> Batch:
@@ -131,6 +131,8 @@ def check(name: str, batch: Batch) -> int:
     ...
     ValueError: inputs holds no samples (shape [0, 3]); pass at least one row
     """
+    if isinstance(batch, Tensor) and batch.dim() and batch.shape[0]:
+        return batch.shape[0]
     came = type(batch).__name__
     if isinstance(batch, tuple | list | dict):
         others = {type(c).__name__ for c in tensors(batch) if not isinstance(c, Tensor)}

@@ -17,7 +17,8 @@ experiments:
 
 for example:
   taskfree reproduce synthetic --help                      every option, with its default
-  taskfree reproduce synthetic --seeds 3 --sweep-seeds 0   half a minute, report in results/
+  taskfree reproduce synthetic --seeds 3 --sweep-seeds 0 --out demo
+                                                 half a minute, report in demo/report.html
 """
 
 EXPERIMENTS = ("synthetic",)
@@ -51,9 +52,11 @@ def _reproduce(name: str, options: list[str]) -> int:
         return _complain(f"{error.name} is not installed: pip install 'taskfree[cli]'")
     try:
         config = tyro.cli(synthetic.Config, prog=f"taskfree reproduce {name}", args=options)
-    except ValueError as error:
+        synthetic.run(config)
+    except (ValueError, TypeError, OSError) as error:
         return _complain(str(error))
-    synthetic.run(config)
+    except KeyboardInterrupt:
+        return _complain("interrupted")
     return 0
 
 

@@ -138,14 +138,16 @@ class MAS:
                     f"{list(old.shape)}; a parameter must keep its shape"
                 )
 
-    @torch.no_grad()
     def add_gradients(self, model: nn.Module) -> None:
         """With `penalty="gradient"`: add strength * importance * (theta - anchor) to the gradients.
 
         The penalty's gradients are local to each parameter: there is no backward pass for them.
         """
-        if self.penalty != "gradient" or not self.importance:
-            return
+        if self.penalty == "gradient" and self.importance:
+            self._add_gradients(model)
+
+    @torch.no_grad()
+    def _add_gradients(self, model: nn.Module) -> None:
         held = [(value, name) for value, name in self._held(model) if value.requires_grad]
         parameters: list[Tensor] = [value for value, _ in held]
         anchors: list[Any] = [self.anchor[name] for _, name in held]
@@ -163,7 +165,6 @@ class MAS:
             else:
                 parameter.grad += gradient
 
-    @torch.no_grad()
     def pull_back(self, model: nn.Module, optimizer: Optimizer) -> None:
         """With `penalty="proximal"`: move each parameter towards its anchor by a / (1 + a).
 
@@ -172,12 +173,13 @@ class MAS:
         """
         if self.penalty != "proximal" or not self.importance:
             return
-        rates = [float(group["lr"]) for group in optimizer.param_groups]
+        rates = [group["lr"] for group in optimizer.param_groups]
         learning = [value.requires_grad for value, _ in self._held(model)]
-        made_for = (self.strength, rates, learning, optimizer)
-        if self._pull is None or self._pull[0] != made_for:
-            self._pull = (made_for, *self._weigh(model, optimizer))
-        torch._foreach_lerp_(*self._pull[1:])
+        made_for = (self.strength, list(map(float, rates)), learning, optimizer)
+        with torch.no_grad():
+            if self._pull is None or self._pull[0] != made_for:
+                self._pull = (made_for, *self._weigh(model, optimizer))
+            torch._foreach_lerp_(*self._pull[1:])
 
     def _weigh(
         self, model: nn.Module, optimizer: Optimizer

@@ -107,6 +107,8 @@ class Learner:
             optimizer,
             parts=[part for part in (self.when, self.which, self.how) if part is not None],
         )
+        optimized = {id(value) for group in optimizer.param_groups for value in group["params"]}
+        self._not_optimized = [p for p in trainable(model).values() if id(p) not in optimized]
         # An optimizer that searches along a line evaluates the objective several times a step.
         self._searches = isinstance(optimizer, LBFGS)
         if self._searches and getattr(self.how, "penalty", "") == "gradient":
@@ -121,16 +123,21 @@ class Learner:
         mode = self.model.training
         self._undo.begin()
         try:
-            self.model.train() if not mode else None
-            return self._time_step(inputs, targets)
+            if not mode:
+                self.model.train()
+            with torch.enable_grad():
+                return self._time_step(inputs, targets)
         except BaseException:
             self._undo.restore()
-            self.model.eval() if not mode else None
+            if not mode:
+                self.model.eval()
             raise
 
     def _time_step(self, x: Batch, y: Batch) -> Report:
         which, how, repeats = self.which, self.how, self.repeats
         k, held = batch.rows(x), len(which) if which is not None else 0
+        if any(column.requires_grad for column in (*batch.tensors(x), *batch.tensors(y))):
+            x, y = (batch.apply(Tensor.detach, one) for one in (x, y))
         joint_x, joint_y = which.join(x, y) if which is not None else (x, y)  # buffer, then new
         passes: list[Tensor] = []  # the samples' losses in each forward pass
         loss = buffer_loss = math.nan
@@ -138,7 +145,7 @@ class Learner:
 
         def objective() -> Any:  # line 7: new samples + buffer + penalty
             nonlocal loss, buffer_loss, decision
-            self.optimizer.zero_grad()
+            self._clear_gradients()
             losses = self._losses(joint_x, joint_y)
             share = _shares(held, k, losses.dtype, losses.device)
             torch.autograd.backward(losses, share)
@@ -153,7 +160,11 @@ class Learner:
             return passes[-1] @ share if self._searches else None
 
         for _ in range(repeats):  # line 6
-            self.optimizer.step(objective)  # line 8
+            if self._searches:
+                self.optimizer.step(objective)
+            else:
+                objective()
+                self.optimizer.step()  # line 8
             if how is not None:
                 how.pull_back(self.model, self.optimizer)
         for number, losses in enumerate(passes[1:], start=2):
@@ -175,6 +186,14 @@ class Learner:
             consolidated=consolidated,
             peak=decision == "peak",
         )
+
+    def _clear_gradients(self) -> None:
+        """What `optimizer.zero_grad` does, for parameters outside of the optimizer too."""
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+        for parameter in self._not_optimized:
+            parameter.grad = None
 
     @property
     def _rescores(self) -> bool:
@@ -217,7 +236,7 @@ class Learner:
             "parts": torch.tensor([which, how]),
             **nest("model", self._tensors()),
             **nest("optimizer", pack(self.optimizer.state_dict())),
-            **nest("random", random_state(self.model)),
+            **nest("random", random_state(next(self.model.parameters()).device)),
             **nest("when", self.when.state_dict()),
         }
         if self.which is not None:

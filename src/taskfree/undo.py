@@ -33,7 +33,8 @@ class Undo:
     def __init__(
         self, modules: Sequence[nn.Module], optimizer: Optimizer, parts: Sequence[object]
     ) -> None:
-        self._modules = modules
+        self._modules = [module for whole in modules for module in whole.modules()]
+        self._first = next(modules[0].parameters())
         self._optimizer = optimizer
         self._parts = parts
         self._buffers = _Copies()
@@ -43,15 +44,16 @@ class Undo:
     def begin(self) -> None:
         """Remember all but the parameters and the optimizer's state."""
         self._kept = False
-        self._random = random_state(self._modules[0])
+        self._random = random_state(self._first.device)
         self._attributes = [vars(part).copy() for part in self._parts]
         self._places = [
             (module._buffers, name, tensor)
-            for whole in self._modules
-            for module in whole.modules()
+            for module in self._modules
+            if module._buffers
             for name, tensor in module._buffers.items()
         ]
-        self._buffers.take([tensor for *_, tensor in self._places if tensor is not None])
+        if self._places:
+            self._buffers.take([tensor for *_, tensor in self._places if tensor is not None])
 
     def keep(self) -> None:
         """Remember the parameters and the optimizer's state too."""
@@ -151,14 +153,13 @@ def _collect(node: Any, found: list[Tensor]) -> None:
             _collect(value, found)
 
 
-def random_state(model: nn.Module) -> dict[str, Tensor]:
-    """The state of torch's random generators on the CPU and on the model's first device.
+def random_state(device: torch.device) -> dict[str, Tensor]:
+    """The state of torch's random generators on the CPU and on one more device.
 
-    >>> list(random_state(nn.Linear(1, 1)))
+    >>> list(random_state(torch.device("cpu")))
     ['cpu']
     """
     state = {"cpu": torch.get_rng_state()}
-    device = next(model.parameters()).device
     if device.type not in ("cpu", "meta"):
         state[str(device)] = torch.get_device_module(device).get_rng_state(device)
     return state
@@ -169,7 +170,7 @@ def load_random_state(state: dict[str, Tensor]) -> None:
 
     A generator of a device that is not there, or is another one now, is left alone.
 
-    >>> before = random_state(nn.Linear(1, 1))
+    >>> before = random_state(torch.device("cpu"))
     >>> drawn = torch.rand(3)
     >>> load_random_state(before)
     >>> torch.equal(torch.rand(3), drawn)

@@ -72,16 +72,15 @@ class _Kept:
         self._targets: Batch | None = None
         self._losses = torch.empty(0)
         self._priority = torch.empty(0)
-        self._joined = 0
+        self._views: tuple[tuple[int, int], list[Batch], list[Batch]] | None = None
 
     def _priorities(self, losses: Tensor, new: int) -> Tensor:
         """The priority of each sample, held ones first; the last `new` are new."""
         raise NotImplementedError
 
-    def _best_first(self, priority: Tensor, joined: int) -> Tensor:
-        """All rows, the best first; of equal ones the newer."""
-        last = len(priority) - 1
-        return last - priority.flip(0).argsort(descending=True, stable=True)
+    def _best_last(self, priority: Tensor) -> Tensor:
+        """All rows joined, the best last; of equal ones the newer."""
+        return priority.argsort(stable=True)
 
     @property
     def inputs(self) -> Batch:
@@ -119,40 +118,45 @@ class _Kept:
 
     def join(self, inputs: Batch, targets: Batch) -> tuple[Batch, Batch]:
         """The samples held, followed by these new ones. What is held does not change."""
-        self._joined = len(self) + batch.rows(inputs)
-        self._inputs = self._append(self._inputs, inputs)
-        self._targets = self._append(self._targets, targets)
-        joined = slice(0, self._joined)
-        return batch.take(self._inputs, joined), batch.take(self._targets, joined)
+        held, joined = len(self), len(self) + batch.rows(inputs)
+        if self._inputs is None or self._targets is None or batch.rows(self._inputs) < joined:
+            self._inputs = self._room(self._inputs, inputs, joined)
+            self._targets = self._room(self._targets, targets, joined)
+            self._views = None
+        if self._views is None or self._views[0] != (held, joined):
+            rows = (self._inputs, self._targets)
+            behind = [batch.take(part, slice(held, joined)) for part in rows]
+            whole = [batch.take(part, slice(0, joined)) for part in rows]
+            self._views = ((held, joined), behind, whole)
+        _, behind, whole = self._views
+        for place, new in zip(behind, (inputs, targets), strict=True):
+            batch.apply(lambda column, given: column.copy_(given.detach()), place, new)
+        return whole[0], whole[1]
 
-    def _append(self, rows: Batch | None, new: Batch) -> Batch:
-        """Write new rows behind those held, into more memory if these are too few."""
-        held = len(self)
-        if rows is None or batch.rows(rows) < self._joined:
-            size = self.capacity + self._joined - held
-            more = batch.apply(lambda column: column.new_empty(size, *column.shape[1:]), new)
-            if rows is not None:
-                batch.apply(lambda column, old: column[:held].copy_(old[:held]), more, rows)
-            rows = more
-        batch.apply(lambda column, given: column[held : self._joined].copy_(given), rows, new)
-        return rows
+    def _room(self, rows: Batch | None, new: Batch, joined: int) -> Batch:
+        """Rows for all that can be held and as many new samples, with those held in front."""
+        held, size = len(self), self.capacity + joined - len(self)
+        more = batch.apply(lambda column: column.new_empty(size, *column.shape[1:]), new)
+        if rows is not None:
+            batch.apply(lambda column, old: column[:held].copy_(old[:held]), more, rows)
+        return more
 
     def update(self, losses: Tensor) -> None:
         """Choose among the samples joined last by their losses: held ones first, then new ones."""
-        losses = losses.detach().cpu()
-        priority = self._priorities(losses, self._joined - len(self))
-        keep = self._best_first(priority, self._joined)[: self.capacity]
-        count = keep.shape[0]
-        stays = torch.zeros(self._joined, dtype=torch.bool)
-        stays[keep] = True
-        free = (~stays[:count]).nonzero().squeeze(1)
-        comes = stays[count:].nonzero().squeeze(1) + count
-        losses, priority = losses.clone(), priority.clone()
-        losses[free], priority[free] = losses[comes], priority[comes]
-        if free.shape[0]:
+        losses = losses.detach().cpu().clone()
+        priority = self._priorities(losses, losses.shape[0] - len(self))
+        keep = self._best_last(priority)[-self.capacity :].tolist()
+        count, kept = len(keep), set(keep)
+        comes = [row for row in keep if row >= count]
+        if comes:
+            places = torch.tensor([row for row in range(count) if row not in kept])
+            from_ = torch.tensor(comes)
             for rows in (self._inputs, self._targets):
                 for column in batch.tensors(rows) if rows is not None else ():
-                    column[free.to(column.device)] = column[comes.to(column.device)]
+                    _move(column, places.to(column.device), from_.to(column.device))
+            same = priority is losses
+            losses = _move(losses, places, from_)
+            priority = losses if same else _move(priority.clone(), places, from_)
         self._losses, self._priority = losses[:count], priority[:count]
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -177,7 +181,7 @@ class _Kept:
                 f"the saved buffer holds {count} samples and this one's capacity is "
                 f"{self.capacity}; load it into a buffer of at least that capacity"
             )
-        self._inputs = self._targets = None
+        self._inputs = self._targets = self._views = None
         self._losses = self._priority = torch.empty(0)
         if held is not None:
             losses, priority = held["losses"].cpu().clone(), held["priority"].cpu().clone()
@@ -221,13 +225,18 @@ class Hardest(_Kept):
     def _priorities(self, losses: Tensor, new: int) -> Tensor:
         return losses
 
-    def _best_first(self, priority: Tensor, joined: int) -> Tensor:
-        hardest_first = super()._best_first(priority, joined)
+    def _best_last(self, priority: Tensor) -> Tensor:
+        hardest_last = super()._best_last(priority)
         if self.balanced and isinstance(self._targets, Tensor):
-            labels = self._targets[:joined].cpu()[hardest_first]
+            hardest_first = hardest_last.flip(0)
+            labels = self._targets[: len(priority)].cpu()[hardest_first]
             place = _place_within_label(labels.int() if labels.dtype == torch.bool else labels)
-            hardest_first = hardest_first[place.argsort(stable=True)]
-        return hardest_first
+            return hardest_first[place.argsort(stable=True)].flip(0)
+        return hardest_last
+
+
+def _move(rows: Tensor, places: Tensor, from_: Tensor) -> Tensor:
+    return rows.index_copy_(0, places, rows.index_select(0, from_))
 
 
 def _place_within_label(labels: Tensor) -> Tensor:

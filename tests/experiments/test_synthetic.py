@@ -81,6 +81,13 @@ def test_the_summary_is_mean_and_deviation_over_seeds():
     assert row["consolidations"] == 1
 
 
+def test_the_command_is_the_one_that_makes_the_result():
+    assert pool.command("synthetic", synthetic.Config()) == "taskfree reproduce synthetic"
+    config = replace(synthetic.Config(), seeds=3, strengths=(1.0, 2.0), workers=2)
+    expected = "taskfree reproduce synthetic --seeds 3 --strengths 1.0 2.0"
+    assert pool.command("synthetic", config) == expected
+
+
 def test_divergence_is_noticed_and_the_run_goes_on():
     setting = synthetic.Setting("diverges", penalty="gradient", strength=1e6)
     result = synthetic.run_one(synthetic.Job(replace(SMALL, samples=1200), setting, seed=0))

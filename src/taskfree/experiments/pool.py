@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import fields
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -57,13 +58,17 @@ def run_all(
             initargs=(1,),
         ) as pool,
     ):
-        bar = progress.add_task("starting", total=len(jobs))
+        bar = progress.add_task(describe(jobs[0]), total=len(jobs))
         futures = {pool.submit(function, job): index for index, job in enumerate(jobs)}
-        for future in as_completed(futures):
-            index = futures[future]
-            results[index] = future.result()
-            progress.update(bar, advance=1, description=describe(jobs[index]))
-        progress.update(bar, description="done")
+        try:
+            for future in as_completed(futures):
+                results[futures[future]] = future.result()
+                waiting = (job for index, job in enumerate(jobs) if index not in results)
+                now = next(map(describe, waiting), "done")
+                progress.update(bar, advance=1, description=now)
+        except BaseException:  # one run failed, or ctrl-C: do not begin the others
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return [results[index] for index in range(len(jobs))]
 
 
@@ -74,6 +79,22 @@ def versions() -> dict[str, str]:
         "torch": torch.__version__,
         "taskfree": version("taskfree"),
     }
+
+
+def command(name: str, config: Any) -> str:
+    """The command line that makes a run with this config: options that are not the default."""
+    default = type(config)()
+    options = [
+        f"--{field.name.replace('_', '-')} {_words(getattr(config, field.name))}"
+        for field in fields(config)
+        if getattr(config, field.name) != getattr(default, field.name)
+        and field.name not in ("out", "workers")
+    ]
+    return " ".join([f"taskfree reproduce {name}", *options])
+
+
+def _words(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

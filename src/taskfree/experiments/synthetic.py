@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from taskfree import arguments, report
 from taskfree.experiments import pool, synthetic_figures
 from taskfree.how import MAS, Accumulate, Penalty
-from taskfree.learner import Learner, Report
+from taskfree.learner import Learner, NotFiniteError, Report
 from taskfree.streams import ball
 from taskfree.when import Plateau
 from taskfree.which import Hardest
@@ -68,6 +68,12 @@ class Config:
             arguments.whole(name, getattr(self, name), least=1)
         for name in ("first_seed", "sweep_seeds"):
             arguments.whole(name, getattr(self, name), least=0)
+        if self.workers is not None:
+            arguments.whole("workers", self.workers, least=1)
+        arguments.number("lr", self.lr, above=0)
+        Plateau(window=self.window, mean=self.mean, variance=self.variance)
+        for strength in (self.strength, *self.strengths):
+            MAS(strength)
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ class Job:
 def run(config: Config) -> dict[str, Any]:
     """Run every setting and strength, and write results, figures and the report."""
     console = Console()
+    config.out.mkdir(parents=True, exist_ok=True)
     seeds = range(config.first_seed, config.first_seed + config.seeds)
     jobs = [
         Job(config, setting, seed, draw=seed == seeds[0] and setting in MAIN)
@@ -133,7 +140,7 @@ def run(config: Config) -> dict[str, Any]:
     )
     drawn = {one["setting"]: one.pop("drawn") for one in runs if "drawn" in one}
     results: dict[str, Any] = {
-        "command": "taskfree reproduce synthetic",
+        "command": pool.command("synthetic", config),
         "config": {
             key: value for key, value in asdict(config).items() if key not in ("out", "workers")
         },
@@ -141,7 +148,6 @@ def run(config: Config) -> dict[str, Any]:
         "summary": summary(runs),
         "runs": runs,
     }
-    config.out.mkdir(parents=True, exist_ok=True)
     pool.write_json(config.out / "results.json", results)
     names = [setting.name for setting in MAIN]
     rows = {row["setting"]: row for row in results["summary"]}
@@ -200,11 +206,12 @@ def run_one(job: Job) -> dict[str, Any]:
         repeats=config.repeats,
     )
 
-    def accuracy() -> dict[str, list[float]]:
-        return {
+    def accuracy() -> dict[str, Any]:
+        on = {
             kind: [score(learner, *test) for test in tests[kind == "flat"]]
             for kind in ("accuracy", "flat")
         }
+        return on | {"total": mean(on["accuracy"]), "flat total": mean(on["flat"])}
 
     reports: list[Report] = []
     after = []
@@ -213,7 +220,7 @@ def run_one(job: Job) -> dict[str, Any]:
         try:
             for x, y in ball.batches(*part, config.batch):
                 reports.append(learner.learn(x, y))
-        except ValueError:  # the loss is not finite any more: the learner stays where it was
+        except NotFiniteError:  # the learner stays where it was
             diverged = True
         after.append(accuracy())
     result: dict[str, Any] = {
