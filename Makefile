@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test results endless clean
+.PHONY: demo test results endless bench clean
 
 demo: $(READY)
 	$(BIN)/taskfree reproduce synthetic --seeds 4 --sweep-seeds 2 --out demo
@@ -19,6 +19,10 @@ test: $(READY)
 results: $(READY)
 	$(BIN)/taskfree reproduce synthetic --first-seed 100 --seeds 12 --sweep-seeds 12 --out results/synthetic-tuning
 	$(BIN)/taskfree reproduce synthetic
+
+# Speed as ratios against plain loops in one run: about ten minutes on an idle machine
+bench: $(READY)
+	$(BIN)/python benchmarks/speed.py
 
 # 100,000 steps: memory and the time a step stay flat
 endless: $(READY)

@@ -43,9 +43,9 @@ def run(steps: int, every: int) -> dict[str, object]:
         model,
         torch.optim.SGD(model.parameters(), lr=0.05),
         loss=nn.CrossEntropyLoss(reduction="none"),
-        when=Plateau(window=5, mean=0.3, variance=0.1),
+        when=Plateau(window=5, mean=0.6, variance=0.1),
         which=Hardest(30),
-        how=MAS(50),
+        how=MAS(10),
         repeats=1,
     )
     quadrants = [list(ball.batches(*ball.quadrant(q, 4000, generator), 20)) for q in (1, 2, 3, 4)]

@@ -547,3 +547,49 @@ def test_groups_can_be_added_while_it_learns():
         learner.learn(x, y)
     assert not torch.equal(model[0].weight, before)
     assert set(learner.how.importance) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_compiled_model_learns_the_same_and_shares_its_state():
+    def run(wrap):
+        torch.manual_seed(0)
+        model = mlp(torch.float64)
+        wrapped = wrap(model)
+        learner = full(wrapped, torch.optim.SGD(model.parameters(), lr=0.1), when=Every(6))
+        for x, y in stream(30, dtype=torch.float64):
+            learner.learn(x, y)
+        assert torch.equal(learner.predict(x), wrapped.eval()(x).detach())
+        return learner
+
+    plain, compiled = run(lambda m: m), run(lambda m: torch.compile(m, backend="aot_eager"))
+    assert plain.state_dict().keys() == compiled.state_dict().keys()
+    for name, value in plain.how.importance.items():
+        torch.testing.assert_close(compiled.how.importance[name], value, rtol=1e-9, atol=1e-12)
+    plain.load_state_dict(snapshot(compiled))
+    compiled.load_state_dict(snapshot(plain))
+
+
+def test_channels_last_learns_the_same():
+    def run(layout):
+        torch.manual_seed(0)
+        model = nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 3)
+        ).double()
+        model = model.to(memory_format=layout)
+        learner = full(model, when=Every(4))
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(12):
+            x = (
+                torch.rand(5, 3, 8, 8, generator=generator)
+                .double()
+                .contiguous(memory_format=layout)
+            )
+            learner.learn(x, (x.mean((1, 2, 3)) * 30).long() % 3)
+        return learner
+
+    plain, last = run(torch.contiguous_format), run(torch.channels_last)
+    for name, value in plain.how.importance.items():
+        torch.testing.assert_close(last.how.importance[name], value, rtol=1e-9, atol=1e-12)
+    state = snapshot(last)
+    last.load_state_dict(state)
+    assert_same(snapshot(last), state)

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from taskfree import arguments
 from taskfree.batch import Batch
-from taskfree.importance import Output, estimate, trainable
+from taskfree.importance import Output, estimate, trainable, unwrapped
 from taskfree.state import nest, part
 
 __all__ = ["MAS", "Importance"]
@@ -202,7 +202,7 @@ class MAS:
     def _held(self, model: nn.Module) -> list[tuple[nn.Parameter, str]]:
         """The parameters that have an importance, frozen or not, with their names."""
         if self._known is None:
-            named = model.named_parameters()
+            named = unwrapped(model).named_parameters()
             self._known = [(value, name) for name, value in named if name in self.importance]
         return self._known
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.parallel import DistributedDataParallel
 
 from taskfree import batch, closed
 from taskfree.batch import Batch
@@ -37,6 +38,7 @@ def estimate(model: nn.Module, inputs: Batch, output: Output = "squared") -> dic
     >>> estimate(model, torch.tensor([[1.0, 2.0], [-1.0, -2.0]]))
     {'weight': tensor([[ 6., 12.]])}
     """
+    model = unwrapped(model)
     parameters = trainable(model)
     slopes = _squared_slopes if output == "squared" else _norm_slopes
     with evaluating(model):
@@ -54,7 +56,23 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     >>> list(trainable(nn.Linear(2, 1).requires_grad_(False)))
     []
     """
-    return {name: value for name, value in model.named_parameters() if value.requires_grad}
+    found = unwrapped(model).named_parameters()
+    return {name: value for name, value in found if value.requires_grad}
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model itself, out of what `torch.compile` and DistributedDataParallel put around it.
+
+    >>> unwrapped(nn.Linear(1, 1))
+    Linear(in_features=1, out_features=1, bias=True)
+    """
+    while True:
+        if "_orig_mod" in model._modules:
+            model = model.get_submodule("_orig_mod")
+        elif isinstance(model, DistributedDataParallel):
+            model = model.module
+        else:
+            return model
 
 
 @contextmanager

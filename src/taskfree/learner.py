@@ -16,10 +16,10 @@ from torch.optim import LBFGS, Optimizer
 from taskfree import arguments, batch
 from taskfree.batch import Batch
 from taskfree.how import MAS, Importance
-from taskfree.importance import evaluating, trainable
+from taskfree.importance import evaluating, trainable, unwrapped
 from taskfree.state import load_optimizer, nest, pack, part, unpack
 from taskfree.undo import Undo, load_random_state, random_state
-from taskfree.when import Decision, Never, RelativePlateau, Trigger
+from taskfree.when import Never, RelativePlateau, Trigger
 from taskfree.which import Buffer, Hardest
 
 __all__ = ["Learner", "NotFiniteError", "Report"]
@@ -126,7 +126,7 @@ class Learner:
             if not mode:
                 self.model.train()
             with torch.enable_grad():
-                return self._time_step(inputs, targets)
+                return self._time_step(_without_graph(inputs), _without_graph(targets))
         except BaseException:
             self._undo.restore()
             if not mode:
@@ -134,58 +134,60 @@ class Learner:
             raise
 
     def _time_step(self, x: Batch, y: Batch) -> Report:
-        which, how, repeats = self.which, self.how, self.repeats
-        k, held = batch.rows(x), len(which) if which is not None else 0
-        if any(column.requires_grad for column in (*batch.tensors(x), *batch.tensors(y))):
-            x, y = (batch.apply(Tensor.detach, one) for one in (x, y))
-        joint_x, joint_y = which.join(x, y) if which is not None else (x, y)  # buffer, then new
-        passes: list[Tensor] = []  # the samples' losses in each forward pass
-        loss = buffer_loss = math.nan
-        decision: Decision | None = None
+        held = len(self.which) if self.which is not None else 0
+        joint = self.which.join(x, y) if self.which is not None else (x, y)  # the buffer, then X, Y
 
-        def objective() -> Any:  # line 7: new samples + buffer + penalty
-            nonlocal loss, buffer_loss, decision
-            self._clear_gradients()
-            losses = self._losses(joint_x, joint_y)
-            share = _shares(held, k, losses.dtype, losses.device)
-            torch.autograd.backward(losses, share)
-            if how is not None:
-                how.add_gradients(self.model)
-            passes.append(losses.detach())
-            if len(passes) == 1:  # lines 9 and 10, before anything has changed
-                loss, buffer_loss = self._means(passes[0], held)
-                decision = self.when.update(loss + buffer_loss if held else loss)  # lines 13, 16-21
-                if repeats > 1 or self._searches or decision == "plateau" or self._rescores:
-                    self._undo.keep()  # something can still fail after the optimizer's step
-            return passes[-1] @ share if self._searches else None
-
-        for _ in range(repeats):  # line 6
-            if self._searches:
-                self.optimizer.step(objective)
-            else:
-                objective()
-                self.optimizer.step()  # line 8
-            if how is not None:
-                how.pull_back(self.model, self.optimizer)
+        passes = [self._differentiate(joint, held)]  # line 7, n = 1
+        loss, buffer_loss = self._means(passes[0], held)  # raises before anything has changed
+        decision = self.when.update(loss + buffer_loss)  # lines 9, 10, 13 and 16 to 21
+        if self.repeats > 1 or self._searches or self._rescores or decision == "plateau":
+            self._undo.keep()  # something can still fail after the first step
+        self._descend(joint, held)  # line 8
+        for _ in range(1, self.repeats):  # line 6, n = 2, 3, ...
+            passes.append(self._differentiate(joint, held))
+            self._descend(joint, held)
         for number, losses in enumerate(passes[1:], start=2):
             self._means(losses, held, number)
-        losses = self._losses_again(joint_x, joint_y, held) if self._rescores else passes[-1]
+        losses = self._losses_again(joint, held) if self._rescores else passes[-1]
 
-        consolidated = decision == "plateau" and how is not None
-        if how is not None and consolidated:
-            how.consolidate(self.model, which.inputs if which is not None and held else x)  # 14, 15
-        if which is not None:
-            which.update(losses)  # line 22
+        consolidated = decision == "plateau" and self.how is not None
+        if self.how is not None and consolidated:
+            known = self.which.inputs if self.which is not None and held else x
+            self.how.consolidate(self.model, known)  # lines 14 and 15
+        if self.which is not None:
+            self.which.update(losses)  # line 22
         self.step += 1
         return Report(
             step=self.step,
             loss=loss,
-            buffer_loss=buffer_loss,
-            window_loss=loss + buffer_loss if held else loss,
+            buffer_loss=buffer_loss if held else math.nan,
+            window_loss=loss + buffer_loss,
             window_mean=self.when.window_mean,
             consolidated=consolidated,
             peak=decision == "peak",
         )
+
+    def _differentiate(self, joint: tuple[Batch, Batch], held: int) -> Tensor:
+        """The gradients of the objective: mean over the new samples + over the buffer + penalty.
+
+        The answer is the loss of every sample.
+        """
+        self._clear_gradients()
+        losses = self._losses(*joint)
+        share = _shares(held, losses.shape[0] - held, losses.dtype, losses.device)
+        torch.autograd.backward(losses, share)
+        if self.how is not None:
+            self.how.add_gradients(self.model)
+        return losses.detach()
+
+    def _descend(self, joint: tuple[Batch, Batch], held: int) -> None:
+        """A step of the optimizer along the gradients, and back towards what must be kept."""
+        if self._searches:  # it evaluates the objective itself, several times
+            self.optimizer.step(lambda: sum(self._means(self._differentiate(joint, held), held, 2)))
+        else:
+            self.optimizer.step()
+        if self.how is not None:
+            self.how.pull_back(self.model, self.optimizer)
 
     def _clear_gradients(self) -> None:
         """What `optimizer.zero_grad` does, for parameters outside of the optimizer too."""
@@ -200,11 +202,11 @@ class Learner:
         return self.which is not None and self.which.rescore
 
     def _means(self, losses: Tensor, held: int, number: int = 1) -> tuple[float, float]:
-        """The mean loss of the new samples and of the buffer's, if all are finite."""
+        """The mean loss of the new samples and of the buffer (0 if empty), if all are finite."""
         values = losses.tolist()
         new = sum(values[held:]) / (len(values) - held)
-        old = sum(values[:held]) / held if held else math.nan
-        if math.isfinite(new) and (not held or math.isfinite(old)):
+        old = sum(values[:held]) / held if held else 0.0
+        if math.isfinite(new + old):
             return new, old
         bad = [not math.isfinite(value) for value in values]
         advice = "check the inputs and targets"
@@ -301,7 +303,7 @@ class Learner:
 
         Each is there once, by its first name, however many layers share it.
         """
-        found = _tensors_of(self.model)
+        found = _tensors_of(unwrapped(self.model))
         if isinstance(self.loss, nn.Module):
             found |= nest("loss", _tensors_of(self.loss))
         known = {id(tensor) for tensor in found.values()}
@@ -342,10 +344,10 @@ class Learner:
             )
         return losses
 
-    def _losses_again(self, x: Batch, y: Batch, held: int) -> Tensor:
+    def _losses_again(self, joint: tuple[Batch, Batch], held: int) -> Tensor:
         """The loss of every sample with the parameters as they now are."""
         with torch.no_grad(), evaluating(self.model):
-            losses = self._losses(x, y)
+            losses = self._losses(*joint)
         self._means(losses, held, self.repeats + 1)
         return losses
 
@@ -368,6 +370,12 @@ def _shares(held: int, k: int, dtype: torch.dtype, device: torch.device) -> Tens
     share = torch.full((held + k,), 1 / k, dtype=dtype, device=device)
     share[:held] = 1 / max(1, held)
     return share
+
+
+def _without_graph(samples: Batch) -> Batch:
+    if any(column.requires_grad for column in batch.tensors(samples)):
+        return batch.apply(Tensor.detach, samples)
+    return samples
 
 
 def _tensors_of(module: nn.Module) -> dict[str, Tensor]:

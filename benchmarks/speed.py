@@ -1,0 +1,208 @@
+"""Speed as ratios in one run: importance and step against plain loops. Writes results/speed.
+
+Every measure interleaves its contestants, so that a busy moment hits all of them, and reports the
+median of each as a ratio to the plain loop's. One thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import networks
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+from taskfree import MAS, Every, Hardest, Learner, importance, report
+from taskfree.experiments import pool
+
+LOSS = nn.CrossEntropyLoss(reduction="none")
+Row = dict[str, object]
+
+
+def race(contestants: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """The median time of each contestant, taking turns."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(repeats + 1):
+        for name, run in contestants.items():
+            started = perf_counter()
+            run()
+            if turn:  # the first turn warms up
+                times[name].append(perf_counter() - started)
+    return {name: median(values) for name, values in times.items()}
+
+
+def rows_of(measure: str, network: str, samples: int, times: dict[str, float]) -> list[Row]:
+    """A row for each contestant, with its ratio to the first."""
+    plain = next(iter(times.values()))
+    return [
+        {
+            "measure": measure, "network": network, "samples": samples, "contestant": name,
+            "milliseconds": round(1e3 * seconds, 3), "ratio": round(seconds / plain, 3),
+        }
+        for name, seconds in times.items()
+    ]  # fmt: skip
+
+
+def importance_rows(
+    name: str, model: nn.Module, x: torch.Tensor, repeats: int, slow: bool
+) -> list[Row]:
+    """Exact importance against one plain forward and backward pass over the same samples."""
+    model.eval()
+
+    def plain() -> None:
+        model.zero_grad()
+        model(x).square().sum().backward()
+
+    def batch_approximation() -> None:
+        plain()
+        torch._foreach_abs([value.grad for value in model.parameters()])
+
+    def vectorised() -> None:
+        importance._vectorised(model, importance.trainable(model), x, "squared")
+
+    def one_by_one() -> None:
+        importance._one_by_one(model, importance.trainable(model), x, "squared")
+
+    contestants: dict[str, Callable[[], object]] = {
+        "plain forward + backward": plain,
+        "taskfree, exact": lambda: importance.estimate(model, x),
+        "batch approximation, not exact": batch_approximation,
+    }
+    if slow:
+        contestants |= {
+            "torch.func.vmap, exact": vectorised,
+            "one sample at a time, exact": one_by_one,
+        }
+    return rows_of("importance", name, len(x), race(contestants, repeats))
+
+
+def step_rows(
+    name: str, model: nn.Module, x: torch.Tensor, classes: int, new: int, held: int, repeats: int
+) -> list[Row]:
+    """A time step of the full method against plain SGD on a joint batch of the same size."""
+    plain_model = copy.deepcopy(model)
+    y = torch.randint(classes, (len(x),))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    plain_optimizer = torch.optim.SGD(plain_model.parameters(), lr=1e-6)
+    learner = Learner(
+        model, optimizer, loss=LOSS, when=Every(10**9), which=Hardest(held), how=MAS(1.0)
+    )
+    batches = list(zip(x.split(new), y.split(new), strict=True))
+    while len(learner.which) < held:
+        for batch in batches:
+            learner.learn(*batch)
+    learner.how.consolidate(model, learner.which.inputs)
+    joint_x = learner.which.inputs.repeat(2 + new // held, *[1] * (x.dim() - 1))[
+        : new + held
+    ].clone()
+    joint_y = learner.which.targets.repeat(2 + new // held)[: new + held].clone()
+    turn = iter(range(10**9))
+
+    def plain() -> None:
+        plain_optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(plain_model(joint_x), joint_y)
+        loss.backward()
+        plain_optimizer.step()
+        loss.item()
+
+    contestants = {
+        "plain SGD on the joint batch": plain,
+        "taskfree, full method": lambda: learner.learn(*batches[next(turn) % len(batches)]),
+    }
+    return rows_of("step", name, new + held, race(contestants, repeats))
+
+
+def memory_row(model: nn.Module, x: torch.Tensor) -> Row:
+    """What a second importance update needs beyond what is stored, in copies of the parameters."""
+    how = MAS(1.0)
+    how.consolidate(model, x[:2])
+    how.pull_back(model, torch.optim.SGD(model.parameters(), lr=1e-6))
+    parameters = sum(value.numel() * value.element_size() for value in model.parameters())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    how.consolidate(model, x)
+    extra = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    return {
+        "measure": "extra peak memory",
+        "network": "AlexNet",
+        "samples": len(x),
+        "contestant": "taskfree, exact",
+        "copies of the parameters": round(extra / parameters, 2),
+    }
+
+
+def chart(rows: list[Row], path: Path) -> None:
+    """Ratios as bars, a panel for importance and one for the step."""
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    for axis, measure in zip(
+        figure.subplots(2, 1, height_ratios=[3, 1.4]), ("importance", "step"), strict=True
+    ):
+        shown = [row for row in rows if row["measure"] == measure and row["ratio"] != 1]
+        labels = [f"{row['network']}: {row['contestant']}" for row in shown]
+        ours = ["taskfree" in str(row["contestant"]) for row in shown]
+        colours = [report.COLOURS[0] if own else "0.7" for own in ours]
+        bars = axis.barh(labels, [row["ratio"] for row in shown], color=colours)
+        axis.bar_label(bars, [f"{row['ratio']:.2f}" for row in shown], padding=3)
+        axis.axvline(1, color="black", linewidth=1, label="plain loop = 1")
+        axis.set(
+            xscale="log",
+            xlabel="time against the plain loop (log scale)",
+            title=measure.capitalize(),
+        )
+        axis.margins(x=0.1)
+        axis.invert_yaxis()
+        axis.legend(loc="lower right")
+    report.save(figure, path)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/speed"))
+    parser.add_argument("--quick", action="store_true", help="few repeats, no AlexNet")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    few = 10 if options.quick else 1
+    rows: list[Row] = []
+    pictures = torch.randn(100, 3, 128, 128)
+    if not options.quick:
+        large = torch.randn(100, 3, 224, 224)
+        rows.append(memory_row(networks.alexnet(), large))
+    rows += importance_rows("MLP", networks.mlp(), torch.randn(100, 4), 500 // few, slow=True)
+    rows += importance_rows("Tiny v2", networks.tiny(), pictures, 30 // few, slow=False)
+    rows += importance_rows("Tiny v2", networks.tiny(), pictures[:20], 10 // few, slow=True)
+    rows += step_rows("MLP", networks.mlp(), torch.randn(2000, 4), 2, 20, 30, 2000 // few)
+    for size, repeats in ((1e5, 600), (1e6, 100), (4e6, 40)):
+        network = networks.connected(size)
+        rows += step_rows(
+            f"connected {size:.0e}", network, torch.randn(2000, 64), 10, 20, 30, repeats // few
+        )
+    rows += step_rows("Tiny v2", networks.tiny(), pictures, 3, 20, 40, 60 // few)
+    for held in (30, 100, 300, 1000):
+        rows += [
+            row | {"measure": f"step, buffer {held}"}
+            for row in step_rows(
+                "MLP", networks.mlp(), torch.randn(4000, 4), 2, 20, held, 600 // few
+            )
+        ]
+    if not options.quick:
+        rows += importance_rows("AlexNet", networks.alexnet(), large, 5, slow=False)
+        rows += importance_rows("AlexNet", networks.alexnet(), large[:8], 2, slow=True)
+        rows += step_rows("AlexNet", networks.alexnet(), large[:64], 100, 32, 32, 8)
+    for row in rows:
+        print("  ".join(f"{value}" for value in row.values()))  # noqa: T201
+    options.out.mkdir(parents=True, exist_ok=True)
+    content = {"command": "make bench", "versions": pool.versions(), "rows": rows}
+    pool.write_json(options.out / "speed.json", content)
+    chart(rows, options.out / "speed.png")
+
+
+if __name__ == "__main__":
+    main()
