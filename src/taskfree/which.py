@@ -6,6 +6,7 @@ then told the losses of all of them: it keeps at most `capacity`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -82,6 +83,10 @@ class _Kept:
         """All rows joined, the best last; of equal ones the newer."""
         return priority.argsort(stable=True)
 
+    def _any_enters(self, priority: list[float]) -> bool:
+        """Whether a full buffer takes in any of the new samples: mostly it does not."""
+        return max(priority[self.capacity :]) >= min(priority[: self.capacity])
+
     @property
     def inputs(self) -> Batch:
         """The inputs of the samples now held."""
@@ -130,7 +135,10 @@ class _Kept:
             self._views = ((held, joined), behind, whole)
         _, behind, whole = self._views
         for place, new in zip(behind, (inputs, targets), strict=True):
-            batch.apply(lambda column, given: column.copy_(given.detach()), place, new)
+            if isinstance(place, Tensor) and isinstance(new, Tensor):
+                place.copy_(new)
+            else:
+                batch.apply(Tensor.copy_, place, new)
         return whole[0], whole[1]
 
     def _room(self, rows: Batch | None, new: Batch, joined: int) -> Batch:
@@ -145,19 +153,24 @@ class _Kept:
         """Choose among the samples joined last by their losses: held ones first, then new ones."""
         losses = losses.detach().cpu().clone()
         priority = self._priorities(losses, losses.shape[0] - len(self))
-        keep = self._best_last(priority)[-self.capacity :].tolist()
-        count, kept = len(keep), set(keep)
-        comes = [row for row in keep if row >= count]
-        if comes:
-            places = torch.tensor([row for row in range(count) if row not in kept])
-            from_ = torch.tensor(comes)
-            for rows in (self._inputs, self._targets):
-                for column in batch.tensors(rows) if rows is not None else ():
-                    _move(column, places.to(column.device), from_.to(column.device))
-            same = priority is losses
-            losses = _move(losses, places, from_)
-            priority = losses if same else _move(priority.clone(), places, from_)
+        if len(self) < self.capacity or self._any_enters(priority.tolist()):
+            keep = self._best_last(priority)[-self.capacity :].tolist()
+            self._move(keep, [losses] if priority is losses else [losses, priority])
+        count = min(self.capacity, losses.shape[0])
         self._losses, self._priority = losses[:count], priority[:count]
+
+    def _move(self, keep: list[int], numbers: list[Tensor]) -> None:
+        """Put the rows to keep in front, each into the place of one that goes."""
+        count, stay = len(keep), set(keep)
+        comes = torch.tensor([row for row in keep if row >= count], dtype=torch.long)
+        goes = torch.tensor([row for row in range(count) if row not in stay], dtype=torch.long)
+        if len(comes):
+            rows = [
+                batch.tensors(part) for part in (self._inputs, self._targets) if part is not None
+            ]
+            for column in (*itertools.chain(*rows), *numbers):
+                new = column.index_select(0, comes.to(column.device))
+                column.index_copy_(0, goes.to(column.device), new)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The samples held."""
@@ -225,6 +238,9 @@ class Hardest(_Kept):
     def _priorities(self, losses: Tensor, new: int) -> Tensor:
         return losses
 
+    def _any_enters(self, priority: list[float]) -> bool:
+        return self.balanced or super()._any_enters(priority)
+
     def _best_last(self, priority: Tensor) -> Tensor:
         hardest_last = super()._best_last(priority)
         if self.balanced and isinstance(self._targets, Tensor):
@@ -233,10 +249,6 @@ class Hardest(_Kept):
             place = _place_within_label(labels.int() if labels.dtype == torch.bool else labels)
             return hardest_first[place.argsort(stable=True)].flip(0)
         return hardest_last
-
-
-def _move(rows: Tensor, places: Tensor, from_: Tensor) -> Tensor:
-    return rows.index_copy_(0, places, rows.index_select(0, from_))
 
 
 def _place_within_label(labels: Tensor) -> Tensor:
