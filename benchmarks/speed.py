@@ -17,6 +17,7 @@ from time import perf_counter
 import networks
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 from torch import nn
 
 from taskfree import MAS, Every, Hardest, Learner, importance, report
@@ -139,25 +140,28 @@ def memory_row(model: nn.Module, x: torch.Tensor) -> Row:
 
 def chart(rows: list[Row], path: Path) -> None:
     """Ratios as bars, a panel for importance and one for the step."""
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    for axis, measure in zip(
-        figure.subplots(2, 1, height_ratios=[3, 1.4]), ("importance", "step"), strict=True
-    ):
-        shown = [row for row in rows if row["measure"] == measure and row["ratio"] != 1]
-        labels = [f"{row['network']}: {row['contestant']}" for row in shown]
-        ours = ["taskfree" in str(row["contestant"]) for row in shown]
-        colours = [report.COLOURS[0] if own else "0.7" for own in ours]
-        bars = axis.barh(labels, [row["ratio"] for row in shown], color=colours)
-        axis.bar_label(bars, [f"{row['ratio']:.2f}" for row in shown], padding=3)
-        axis.axvline(1, color="black", linewidth=1, label="plain loop = 1")
-        axis.set(
-            xscale="log",
-            xlabel="time against the plain loop (log scale)",
-            title=measure.capitalize(),
+    figure = Figure(figsize=(11, 8.5), layout="constrained")
+    panels = figure.subplots(2, 1, height_ratios=[16, 6])
+    for axis, measure in zip(panels, ("importance", "step"), strict=True):
+        shown = [r for r in rows if r["measure"] == measure and "plain" not in str(r["contestant"])]
+        names = [
+            f"{row['network']}, {row['samples']} samples: {row['contestant']}" for row in shown
+        ]
+        own = ["taskfree" in str(row["contestant"]) for row in shown]
+        bars = axis.barh(
+            names,
+            [row["ratio"] for row in shown],
+            color=[report.COLOURS[0] if ours else "0.7" for ours in own],
         )
+        axis.bar_label(bars, [f"{row['ratio']:.2f}" for row in shown], padding=3)
+        axis.axvline(1, color="black", linewidth=1, label="a plain loop on the same samples")
+        axis.set(title=measure.capitalize(), xlabel="time against the plain loop")
+        if measure == "importance":
+            axis.set(xscale="log", xlabel="time against the plain loop (log scale)")
+            axis.xaxis.set_major_formatter(ScalarFormatter())
         axis.margins(x=0.1)
         axis.invert_yaxis()
-        axis.legend(loc="lower right")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center")
     report.save(figure, path)
 
 
