@@ -383,7 +383,29 @@ class MixesSamples(nn.Module):
         return self.layer(x - x.mean(0))
 
 
+class AlsoGivesItsInput(nn.Module):
+    """One output depends on no parameter, one is of whole numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        out = self.layer(x)
+        return x, out, out.argmax(1)
+
+
+class ByKeyword(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(input=x)
+
+
 STRANGE = {
+    "by keyword": (ByKeyword, NUMBERS),
     "sequence first": (SequenceFirst, (5, 7, 4)),
     "sequence first, as many as samples": (SequenceFirst, (7, 7, 4)),
     "sequence first, two of each": (SequenceFirst, (2, 2, 4)),
@@ -480,3 +502,25 @@ def test_the_norm_does_not_leave_the_range_of_half_precision(size):
     found = importance.estimate(model, x, "norm")["bias"].double()
     exact = one_sample_at_a_time(model.double(), x.double(), "norm")["bias"]
     torch.testing.assert_close(found, exact, rtol=0.02, atol=0.01)
+
+
+def test_outputs_that_do_not_depend_on_parameters_or_are_whole_numbers():
+    model, x = AlsoGivesItsInput().double(), torch.randn(6, 4).double()
+    plain = nn.Sequential(model.layer)
+    expected = one_sample_at_a_time(plain, x)
+    found = importance.estimate(model, x)
+    assert_exact({name.replace("layer", "0"): value for name, value in found.items()}, expected)
+
+
+def test_a_gradient_of_zero_proves_nothing():
+    model, x = (
+        nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double(),
+        torch.randn(6, 4).double(),
+    )
+    with torch.no_grad():
+        model[2].weight.zero_(), model[2].bias.zero_()  # an output layer that starts at zero
+    assert all(float(value.max()) == 0 for value in importance.estimate(model, x).values())
+    assert model not in closed._plans, "to be tried again when there is something to compare"
+    nn.init.ones_(model[2].weight)
+    assert_exact(importance.estimate(model, x), one_sample_at_a_time(model, x))
+    assert model in closed._plans

@@ -106,6 +106,30 @@ def kind(batch: Batch) -> Kind:
     return {name: (column.dtype, column.shape[1:]) for name, column in named}
 
 
+def same_kind(first: Batch, second: Batch) -> bool:
+    """Whether samples of the two can stand in one batch.
+
+    >>> same_kind(torch.zeros(8, 2), torch.zeros(3, 2))
+    True
+    """
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return first.dtype == second.dtype and first.shape[1:] == second.shape[1:]
+    return kind(first) == kind(second)
+
+
+def without_graph(batch: Batch) -> Batch:
+    """The same samples, cut off from what they were computed from.
+
+    >>> without_graph(torch.ones(2, requires_grad=True) * 2)
+    tensor([2., 2.])
+    """
+    if isinstance(batch, Tensor):
+        return batch.detach() if batch.requires_grad else batch
+    if any(column.requires_grad for column in tensors(batch)):
+        return apply(Tensor.detach, batch)
+    return batch
+
+
 def describe(batch: Batch) -> str:
     """The same in words, for an error message.
 

@@ -207,8 +207,9 @@ class Layer:
         return self._module().register_forward_hook(self._keep)
 
     def _keep(self, _: nn.Module, given: tuple[Any, ...], out: Any) -> None:
-        if given and isinstance(out, Tensor) and out.requires_grad:
-            self.seen.append((given[0].detach(), given[0]._version, get_gradient_edge(out)))
+        a = given[0] if given else None
+        if isinstance(a, Tensor) and isinstance(out, Tensor) and out.requires_grad:
+            self.seen.append((a.detach(), a._version, get_gradient_edge(out)))
 
     def _module(self) -> nn.Module:
         module = self.module()
@@ -250,10 +251,8 @@ def _layers(model: nn.Module, names: Collection[str]) -> Iterator[Layer]:
             yield Layer(ref(module), form, own)
 
 
-def _run(
-    model: nn.Module, rows: Batch, slopes: Slopes, layers: list[Layer]
-) -> tuple[list[Tensor], list[list[Call]]]:
-    """A forward pass, and a backward pass to the layers' outputs: the outputs, and the calls."""
+def _run(model: nn.Module, rows: Batch, slopes: Slopes, layers: list[Layer]) -> list[list[Call]]:
+    """A forward pass, and a backward pass to the layers' outputs: what each layer's calls saw."""
     handles = [layer.watch() for layer in layers]
     try:
         with torch.enable_grad():
@@ -274,7 +273,7 @@ def _run(
         if not all(unchanged for _, unchanged, _ in found):
             raise RuntimeError("a layer's input was changed in place after it was used")
         calls.append([(given, delta) for given, _, delta in found if delta is not None])
-    return outputs, calls
+    return calls
 
 
 def sums(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Batch, slopes: Slopes) -> Sums:
@@ -294,7 +293,7 @@ def sums(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Batch, slop
     try:
         for start in range(0, batch.rows(inputs) if total else 0, plan.rows):
             rows = batch.take(inputs, slice(start, start + plan.rows))
-            _, seen = _run(model, rows, slopes, plan.layers)
+            seen = _run(model, rows, slopes, plan.layers)
             count = batch.rows(rows)
             for layer, calls in zip(plan.layers, seen, strict=True):
                 if any(len(given) != count for given, _ in calls):
@@ -351,8 +350,8 @@ def _try(
     layers = list(_layers(model, parameters))
     nothing = Plan([], (), 1)
     try:
-        outputs, seen = _run(model, pair, slopes, layers)
-        if batch.rows(pair) == 2 and not _same_alone(model, pair, outputs):
+        seen = _run(model, pair, slopes, layers)
+        if batch.rows(pair) == 2 and not _same_alone(model, pair):
             return nothing, True
     except RuntimeError:
         return nothing, True
@@ -380,7 +379,7 @@ def _try(
         right = [
             name
             for name, value in rest.items()
-            if float(value.abs().max()) <= largest[name] * torch.finfo(value.dtype).eps ** 0.5
+            if 0 < largest[name] >= float(value.abs().max()) / torch.finfo(value.dtype).eps ** 0.5
         ]
         agreed += right
         trusted += [layer] if right else []
@@ -389,7 +388,7 @@ def _try(
     return Plan(trusted, tuple(agreed), rows), sure
 
 
-def _same_alone(model: nn.Module, pair: Batch, outputs: list[Tensor]) -> bool:
+def _same_alone(model: nn.Module, pair: Batch) -> bool:
     """Whether two samples give together what each gives alone, and the same code runs for both.
 
     Code that depends on the data does not go through vmap, which raises a RuntimeError.
@@ -400,14 +399,15 @@ def _same_alone(model: nn.Module, pair: Batch, outputs: list[Tensor]) -> bool:
         return [part[0] for part in batch.parts(batch.call(model, one))]
 
     with torch.no_grad(), vectorising(model):
-        each = vmap(alone)(pair)
-        return all(
-            part.shape == single.shape and torch.allclose(
-                part, single, rtol=torch.finfo(part.dtype).eps ** 0.5,
-                atol=float(part.abs().max()) * torch.finfo(part.dtype).eps ** 0.5,
-            )
-            for part, single in zip(outputs, each, strict=True)
-        )  # fmt: skip
+        together, each = batch.parts(batch.call(model, pair)), vmap(alone)(pair)
+    return all(map(_close, together, each))
+
+
+def _close(first: Tensor, second: Tensor) -> bool:
+    tolerance = torch.finfo(first.dtype).eps ** 0.5
+    return first.shape == second.shape and torch.allclose(
+        first, second, rtol=tolerance, atol=tolerance * float(first.abs().max())
+    )
 
 
 @contextmanager

@@ -126,7 +126,8 @@ class Learner:
             if not mode:
                 self.model.train()
             with torch.enable_grad():
-                return self._time_step(_without_graph(inputs), _without_graph(targets))
+                inputs, targets = batch.without_graph(inputs), batch.without_graph(targets)
+                return self._time_step(inputs, targets)
         except BaseException:
             self._undo.restore()
             if not mode:
@@ -370,12 +371,6 @@ def _shares(held: int, k: int, dtype: torch.dtype, device: torch.device) -> Tens
     share = torch.full((held + k,), 1 / k, dtype=dtype, device=device)
     share[:held] = 1 / max(1, held)
     return share
-
-
-def _without_graph(samples: Batch) -> Batch:
-    if any(column.requires_grad for column in batch.tensors(samples)):
-        return batch.apply(Tensor.detach, samples)
-    return samples
 
 
 def _tensors_of(module: nn.Module) -> dict[str, Tensor]:

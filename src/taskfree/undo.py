@@ -33,10 +33,10 @@ class Undo:
     def __init__(
         self, modules: Sequence[nn.Module], optimizer: Optimizer, parts: Sequence[object]
     ) -> None:
-        self._modules = [module for whole in modules for module in whole.modules()]
+        self._named_buffers = [m._buffers for whole in modules for m in whole.modules()]
         self._first = next(modules[0].parameters())
         self._optimizer = optimizer
-        self._parts = parts
+        self._parts = [vars(part) for part in parts]
         self._buffers = _Copies()
         self._changed = _Copies()
         self._kept = False
@@ -45,12 +45,12 @@ class Undo:
         """Remember all but the parameters and the optimizer's state."""
         self._kept = False
         self._random = random_state(self._first.device)
-        self._attributes = [vars(part).copy() for part in self._parts]
+        self._attributes = [attributes.copy() for attributes in self._parts]
         self._places = [
-            (module._buffers, name, tensor)
-            for module in self._modules
-            if module._buffers
-            for name, tensor in module._buffers.items()
+            (buffers, name, tensor)
+            for buffers in self._named_buffers
+            if buffers
+            for name, tensor in buffers.items()
         ]
         if self._places:
             self._buffers.take([tensor for *_, tensor in self._places if tensor is not None])
@@ -68,9 +68,9 @@ class Undo:
 
     def restore(self) -> None:
         """Go back to what was remembered."""
-        for part, attributes in zip(self._parts, self._attributes, strict=True):
-            vars(part).clear()
-            vars(part).update(attributes)
+        for attributes, before in zip(self._parts, self._attributes, strict=True):
+            attributes.clear()
+            attributes.update(before)
         for buffers, name, tensor in self._places:
             buffers[name] = tensor
         self._buffers.put_back()

@@ -115,7 +115,7 @@ class _Kept:
         """Raise, and change nothing, if such samples cannot be held beside those now held."""
         held = (("inputs", inputs, self._inputs), ("targets", targets, self._targets))
         for name, new, rows in held:
-            if rows is not None and batch.kind(new) != batch.kind(rows):
+            if rows is not None and not batch.same_kind(new, rows):
                 raise ValueError(
                     f"{name} of {batch.describe(new)} a sample do not fit the buffer, which holds "
                     f"{batch.describe(rows)}; convert or pad them to that, or start a new buffer"
