@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from same import assert_same
-from taskfree import closed, importance
+from taskfree import closed, forms, importance
 
 
 def one_sample_at_a_time(model, rows, output="squared"):
@@ -303,7 +303,8 @@ def test_every_path_is_exact(name, path, monkeypatch):
     x = torch.cat([samples(shape)] * 4)
     model = warmed_up(make, x)
     if path == "closed in chunks":
-        monkeypatch.setattr(closed, "CHUNK", 1)  # 8 rows a pass
+        monkeypatch.setattr(forms, "CHUNK", 1)
+        monkeypatch.setattr(closed, "PASS", 1)  # 8 rows a pass
         monkeypatch.setattr(closed, "VECTORS", 60)
     elif path != "closed":
         monkeypatch.setattr(closed, "FORMS", {})
@@ -482,9 +483,9 @@ class Remembers(nn.Module):
         return self.last
 
 
-@pytest.mark.parametrize("forms", [True, False])
-def test_what_a_model_keeps_for_itself_is_left_as_it_was(forms, monkeypatch):
-    if not forms:
+@pytest.mark.parametrize("by_forms", [True, False])
+def test_what_a_model_keeps_for_itself_is_left_as_it_was(by_forms, monkeypatch):
+    if not by_forms:
         monkeypatch.setattr(closed, "FORMS", {})
     model, x = Remembers(), torch.randn(5, 4)
     model(x)
