@@ -16,12 +16,14 @@ from time import perf_counter
 
 import networks
 import torch
+from authors import AuthorsWay
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 from torch import nn
 
-from taskfree import MAS, Every, Hardest, Learner, importance, report
-from taskfree.experiments import pool
+from taskfree import MAS, Every, Hardest, Learner, Plateau, importance, report
+from taskfree.experiments import pool, synthetic
+from taskfree.streams import ball
 
 LOSS = nn.CrossEntropyLoss(reduction="none")
 Row = dict[str, object]
@@ -120,6 +122,61 @@ def step_rows(
     return rows_of("step", name, new + held, race(contestants, repeats))
 
 
+def stream_rows(repeats: int) -> list[Row]:
+    """The synthetic stream, 400 time steps of 5 gradient steps, as a whole."""
+    generator = torch.Generator().manual_seed(0)
+    batches = [
+        batch
+        for number in (1, 2)
+        for batch in ball.batches(*ball.quadrant(number, 4000, generator), 20)
+    ]
+
+    def network() -> nn.Module:
+        return synthetic.network(torch.Generator().manual_seed(0))
+
+    def plain() -> None:
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        held_x, held_y = batches[0][0].repeat(2, 1)[:30], batches[0][1].repeat(2)[:30]
+        for x, y in batches:
+            joint_x, joint_y = torch.cat([x, held_x]), torch.cat([y, held_y])
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(joint_x), joint_y)
+                loss.backward()
+                optimizer.step()
+            loss.item()
+
+    def ours(penalty: str) -> None:
+        model = network()
+        learner = Learner(
+            model, torch.optim.SGD(model.parameters(), lr=0.05), loss=LOSS, repeats=5,
+            when=Plateau(window=5, mean=0.2, variance=0.1), which=Hardest(30),
+            how=MAS(0.5, penalty=penalty),
+        )  # fmt: skip
+        consolidated["taskfree"] = sum(learner.learn(*batch).consolidated for batch in batches)
+
+    def theirs() -> None:
+        other = AuthorsWay(network(), lr=0.05, repeats=5, capacity=30, strength=0.5)
+        consolidated["authors"] = sum(other.learn(*batch) for batch in batches)
+
+    consolidated: dict[str, int] = {}
+    times = race(
+        {
+            "plain SGD on a joint batch": plain,
+            "taskfree, proximal": lambda: ours("proximal"),
+            "taskfree, the paper's penalty": lambda: ours("gradient"),
+            "the authors' way": theirs,
+        },
+        repeats,
+    )
+    rows = rows_of("stream", "MLP", 50, times)
+    rows[2]["consolidations"], rows[3]["consolidations"] = (
+        consolidated["taskfree"], consolidated["authors"],
+    )  # fmt: skip
+    return rows
+
+
 def memory_row(model: nn.Module, x: torch.Tensor) -> Row:
     """What a second importance update needs beyond what is stored, in copies of the parameters."""
     how = MAS(1.0)
@@ -141,8 +198,8 @@ def memory_row(model: nn.Module, x: torch.Tensor) -> Row:
 def chart(rows: list[Row], path: Path) -> None:
     """Ratios as bars, a panel for importance and one for the step."""
     figure = Figure(figsize=(11, 8.5), layout="constrained")
-    panels = figure.subplots(2, 1, height_ratios=[16, 6])
-    for axis, measure in zip(panels, ("importance", "step"), strict=True):
+    panels = figure.subplots(3, 1, height_ratios=[16, 6, 3])
+    for axis, measure in zip(panels, ("importance", "step", "stream"), strict=True):
         shown = [r for r in rows if r["measure"] == measure and "plain" not in str(r["contestant"])]
         names = [
             f"{row['network']}, {row['samples']} samples: {row['contestant']}" for row in shown
@@ -189,6 +246,7 @@ def main() -> None:
             f"connected {size:.0e}", network, torch.randn(2000, 64), 10, 20, 30, repeats // few
         )
     rows += step_rows("Tiny v2", networks.tiny(), pictures, 3, 20, 40, 60 // few)
+    rows += stream_rows(max(1, 10 // few))
     for held in (30, 100, 300, 1000):
         rows += [
             row | {"measure": f"step, buffer {held}"}
