@@ -67,7 +67,9 @@ class Learner:
     Left unsaid, `when`, `which` and `how` are a trigger without a loss scale, the 30 hardest
     samples and MAS with a proximal penalty.
 
-    A call that raises, for whatever reason, leaves the learner as it was before the call.
+    A call that raises leaves the learner as it was before the call. One thing is not taken back:
+    with `repeats=1` parameters are only copied in steps that consolidate or rescore, so that an
+    interruption, or an error of the optimizer's own, during its update leaves that update half done.
 
     >>> _ = torch.manual_seed(0)
     >>> model = nn.Linear(2, 2)
