@@ -69,7 +69,7 @@ class Learner:
 
     A call that raises leaves the learner as it was before the call. One thing is not taken back:
     with `repeats=1` parameters are only copied in steps that consolidate or rescore, so that an
-    interruption, or an error of the optimizer's own, during its update leaves that update half done.
+    interruption, or an error of the optimizer's own, during its update leaves that half done.
 
     >>> _ = torch.manual_seed(0)
     >>> model = nn.Linear(2, 2)
