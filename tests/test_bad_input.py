@@ -297,3 +297,20 @@ def test_a_schedule_in_a_hook_is_undone():
     with pytest.raises(NotFiniteError):
         learner.learn(X, Y)
     assert learner.optimizer.param_groups[0]["lr"] == 0.1
+
+
+class WritesToItsInputs(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.sub_(0.5))
+
+
+def test_a_model_that_writes_to_its_inputs_would_change_the_buffer():
+    model = WritesToItsInputs(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    learner = Learner(model, optimizer, loss=CROSS_ENTROPY, which=Hardest(4))
+    before = snapshot(learner)
+    with pytest.raises(ValueError, match="model or loss writes to its inputs or targets"):
+        learner.learn(X, Y)
+    assert_same(snapshot(learner), before)
+    assert len(learner.which) == 0
+    Learner(model, optimizer, loss=CROSS_ENTROPY, which=None).learn(X.clone(), Y)

@@ -206,7 +206,7 @@ def test_samples_are_added_up_in_chunks(monkeypatch):
     model, x = nn.Linear(4, 3).double(), torch.randn(10, 4).double()
     expected = importance.estimate(model, x)
     monkeypatch.setattr(closed, "FORMS", {})
-    monkeypatch.setattr(importance, "CHUNK", 45)  # three samples' gradients at a time
+    monkeypatch.setattr(forms, "CHUNK", 45)  # three samples' gradients at a time
     assert_exact(importance.estimate(model, x), expected)
 
 

@@ -136,7 +136,7 @@ def sums(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Batch, slop
     ['0.weight', '0.bias']
     """
     plan = _plan(model, parameters, inputs, slopes)
-    total = {name: _zeros(parameters[name]) for name in plan.parameters}
+    total = {name: zeros(parameters[name]) for name in plan.parameters}
     for layer in plan.layers:
         layer.vectors = []
     try:
@@ -155,8 +155,12 @@ def sums(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Batch, slop
     return total
 
 
-def _zeros(value: Tensor) -> Tensor:
-    """Something to add up in, in single precision at least."""
+def zeros(value: Tensor) -> Tensor:
+    """Something to add up in, in single precision at least.
+
+    >>> zeros(torch.ones(2, dtype=torch.float16)).dtype
+    torch.float32
+    """
     return torch.zeros_like(value, dtype=torch.promote_types(value.dtype, torch.float32))
 
 

@@ -58,7 +58,7 @@ def linear(layer: nn.Linear, calls: list[Call], sums: Sums, sign: float) -> None
     if "bias" in sums:
         _add(sums["bias"], delta.sum(1), sign)
     if "weight" in sums:
-        for rows in _chunks(len(a), layer.weight.numel()):
+        for rows in chunks(len(a), layer.weight.numel()):
             _add(sums["weight"], torch.bmm(delta[rows].transpose(1, 2), a[rows]), sign)
 
 
@@ -148,8 +148,12 @@ def _wide(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     return first.unsqueeze(-1), second.unsqueeze(-1)
 
 
-def _chunks(samples: int, numbers: int) -> Iterator[slice]:
-    """Parts of the samples whose gradients of `numbers` each stay below CHUNK numbers."""
+def chunks(samples: int, numbers: int) -> Iterator[slice]:
+    """Parts of the samples whose gradients of `numbers` each stay below CHUNK numbers.
+
+    >>> list(chunks(3, CHUNK // 2))
+    [slice(0, 2, None), slice(2, 4, None)]
+    """
     size = max(1, CHUNK // max(1, numbers))
     for start in range(0, samples, size):
         yield slice(start, start + size)

@@ -16,15 +16,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.parallel import DistributedDataParallel
 
-from taskfree import batch, closed
+from taskfree import batch, closed, forms
 from taskfree.batch import Batch
 from taskfree.undo import unchanged
 
 Output: TypeAlias = Literal["squared", "norm"]
 Parameters: TypeAlias = Mapping[str, Tensor]
-
-CHUNK = 2**24
-"""How many numbers of per-sample gradients may exist at a time, if one sample has fewer."""
 
 
 def estimate(model: nn.Module, inputs: Batch, output: Output = "squared") -> dict[str, Tensor]:
@@ -119,14 +116,6 @@ def _size(outputs: list[Tensor], kind: Output) -> Tensor:
     return torch.where(positive, torch.where(positive, squared, 1.0).sqrt(), 0.0)
 
 
-def _sums_like(parameters: Parameters) -> dict[str, Tensor]:
-    """Zeros to add up in, in single precision at least."""
-    return {
-        name: torch.zeros_like(value, dtype=torch.promote_types(value.dtype, torch.float32))
-        for name, value in parameters.items()
-    }
-
-
 @torch.no_grad()
 def _general(
     model: nn.Module, parameters: Parameters, inputs: Batch, output: Output
@@ -173,11 +162,10 @@ def _vectorised(
     fixed = {name: value.detach() for name, value in model.named_parameters()}
     constants = {name: value.detach() for name, value in parameters.items()}
     numbers = sum(value.numel() for value in constants.values())
-    chunk = max(1, CHUNK // max(1, numbers))
-    total = _sums_like(constants)
+    total = {name: closed.zeros(value) for name, value in constants.items()}
     with closed.vectorising(model):
-        for start in range(0, batch.rows(inputs), chunk):
-            rows = batch.take(inputs, slice(start, start + chunk))
+        for chunk in forms.chunks(batch.rows(inputs), numbers):
+            rows = batch.take(inputs, chunk)
             count = batch.rows(rows)
             views = {name: value.expand(count, *value.shape) for name, value in constants.items()}
             for name, values in gradients(views, rows).items():
@@ -189,7 +177,7 @@ def _one_by_one(
     model: nn.Module, parameters: Parameters, inputs: Batch, output: Output
 ) -> dict[str, Tensor]:
     """The slow way that any model can go: one forward and one backward pass a sample."""
-    total = _sums_like(parameters)
+    total = {name: closed.zeros(value) for name, value in parameters.items()}
     for index in range(batch.rows(inputs)):
         with torch.enable_grad():
             one = batch.take(inputs, slice(index, index + 1))

@@ -319,6 +319,8 @@ class Learner:
 
     def _losses(self, x: Batch, y: Batch) -> Tensor:
         """The loss of every sample."""
+        samples = (*batch.tensors(x), *batch.tensors(y))
+        versions = [column._version for column in samples]
         try:
             outputs = batch.call(self.model, x)
         except Exception as error:
@@ -334,6 +336,11 @@ class Learner:
                 f"loss refused targets of {batch.describe(y)} a sample with outputs of {gave}: "
                 f"{error}; pass targets of the shape and dtype that the loss wants"
             ) from error
+        if self.which is not None and versions != [column._version for column in samples]:
+            raise ValueError(
+                "model or loss writes to its inputs or targets, which would change the samples "
+                "that the buffer holds; use operations that are not in place, or clone them first"
+            )
         if not isinstance(losses, Tensor) or losses.shape != (batch.rows(x),):
             came = list(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
             raise ValueError(
