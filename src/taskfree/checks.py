@@ -166,7 +166,8 @@ def check_buffer(make: Callable[[], Buffer]) -> None:
     for shape, samples in itertools.product(("tensor", "tuple", "dict"), (1, 4, 50)):
         buffer, twin = make(), make()
         _require(len(buffer) == 0, "a new buffer must be empty")
-        _require(isinstance(buffer.rescore, bool), "rescore must be a bool")
+        for name in ("rescore", "balanced"):
+            _require(isinstance(getattr(buffer, name, None), bool), f"{name} must be a bool")
         for step in range(12):
             for one in (buffer, twin):
                 _update(one, step, samples, shape)

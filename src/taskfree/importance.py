@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from taskfree import batch, closed, forms
 from taskfree.batch import Batch
+from taskfree.ranks import Ranks
 from taskfree.undo import unchanged
 
 Output: TypeAlias = Literal["squared", "norm"]
@@ -28,7 +29,8 @@ def estimate(model: nn.Module, inputs: Batch, output: Output = "squared") -> dic
     """The exact importance of every trainable parameter, on average over the rows of `inputs`.
 
     The model is looked at in eval mode (dropout off, batch norm by its running statistics), and
-    is afterwards as it was, its gradients included.
+    is afterwards as it was, its gradients included. In a process group of `torch.distributed` the
+    average is over the rows of all ranks.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> _ = nn.init.ones_(model.weight)
@@ -37,14 +39,30 @@ def estimate(model: nn.Module, inputs: Batch, output: Output = "squared") -> dic
     """
     model = unwrapped(model)
     parameters = trainable(model)
+    rows, ranks = batch.rows(inputs), Ranks.joined(model)
+    if ranks is None:
+        total = _sums(model, parameters, inputs, output)
+    else:
+        total = ranks.do(lambda: _sums(model, parameters, inputs, output))
+        rows = sum(ranks.gather(lambda: batch.rows(inputs)))
+        ranks.add_(total[name] for name in parameters)
+    torch._foreach_div_(list(total.values()), rows)
+    return {name: total[name].to(value.dtype) for name, value in parameters.items()}
+
+
+def _sums(
+    model: nn.Module, parameters: Mapping[str, nn.Parameter], inputs: Batch, output: Output
+) -> dict[str, Tensor]:
+    """sum_k |d f(x_k) / d theta|, each parameter by the fastest way that is exact for it."""
+    if not batch.rows(inputs):  # all samples are on other ranks
+        return {name: closed.zeros(value) for name, value in parameters.items()}
     slopes = _squared_slopes if output == "squared" else _norm_slopes
     with evaluating(model):
         total = closed.sums(model, parameters, inputs, slopes)
         rest = {name: value for name, value in parameters.items() if name not in total}
         if rest:
             total |= _general(model, rest, inputs, output)
-    torch._foreach_div_(list(total.values()), batch.rows(inputs))
-    return {name: total[name].to(value.dtype) for name, value in parameters.items()}
+    return total
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:

@@ -7,16 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import EllipsisType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import LBFGS, Optimizer
 
 from taskfree import arguments, batch
 from taskfree.batch import Batch
 from taskfree.how import MAS, Importance
 from taskfree.importance import evaluating, trainable, unwrapped
+from taskfree.ranks import Ranks, Sharded
 from taskfree.state import load_optimizer, nest, pack, part, unpack
 from taskfree.undo import Undo, load_random_state, random_state
 from taskfree.when import Never, RelativePlateau, Trigger
@@ -49,6 +51,19 @@ class Report:
     """Whether new, harder data was noticed, so that the next plateau consolidates again."""
 
 
+class _Joint(NamedTuple):
+    """The samples of a time step: those that the buffer holds, then the new ones."""
+
+    inputs: Batch
+    targets: Batch
+    held_here: int
+    held: int
+    """How many are held on all ranks: the same as here, for a process alone."""
+    new: int
+    places: Tensor | None = None
+    """Where this rank's samples stand among those of all ranks; None for a process alone."""
+
+
 class Learner:
     """Keeps a model learning on a stream, without task labels and without forgetting.
 
@@ -63,6 +78,10 @@ class Learner:
         which: the buffer; None keeps no samples, and importance is estimated on the new ones.
         how: the way to keep knowledge; None keeps none.
         repeats: gradient steps a time step, the paper's N.
+
+    In a process group of `torch.distributed`, each rank learns from its shard of the stream, and
+    all together as one process would from the whole: see `taskfree.ranks`. `learn`, `state_dict`
+    and `load_state_dict` are then called by all ranks.
 
     Left unsaid, `when`, `which` and `how` are a trigger without a loss scale, the 30 hardest
     samples and MAS with a proximal penalty.
@@ -100,14 +119,21 @@ class Learner:
         self.optimizer = optimizer
         self.loss = loss
         self.when: Trigger = RelativePlateau() if when is ... else Never() if when is None else when
+        self._ranks = Ranks.joined(model)
         self.which: Buffer | None = Hardest(30) if which is ... else which
+        if self._ranks is not None and self.which is not None:
+            self.which = Sharded(self.which, self._ranks)
         self.how: Importance | None = MAS(strength=20.0) if how is ... else how
         self.repeats = arguments.whole("repeats", repeats, least=1)
         self.step = 0
         self._undo = Undo(
             [model, loss] if isinstance(loss, nn.Module) else [model],
             optimizer,
-            parts=[part for part in (self.when, self.which, self.how) if part is not None],
+            parts=[
+                part
+                for part in (self.when, self.which, getattr(self.which, "whole", None), self.how)
+                if part is not None
+            ],
         )
         optimized = {id(value) for group in optimizer.param_groups for value in group["params"]}
         self._not_optimized = [p for p in trainable(model).values() if id(p) not in optimized]
@@ -118,10 +144,14 @@ class Learner:
                 "how=MAS(penalty='gradient') adds to the gradients what LBFGS does not find in the "
                 "objective; use penalty='proximal'"
             )
+        # The ranks' gradients are added up here, with the losses, not by the wrapper.
+        self._network = model.module if isinstance(model, DistributedDataParallel) else model
+        if self._ranks is not None:
+            self._ranks.start_alike(self._tensors())
 
     def learn(self, inputs: Batch, targets: Batch) -> Report:
         """Learn from the new samples of one time step: Algorithm 1, lines 5 to 22."""
-        self._check_samples(inputs, targets)
+        new = self._check_samples(inputs, targets)
         mode = self.model.training
         self._undo.begin()
         try:
@@ -129,33 +159,32 @@ class Learner:
                 self.model.train()
             with torch.enable_grad():
                 inputs, targets = batch.without_graph(inputs), batch.without_graph(targets)
-                return self._time_step(inputs, targets)
+                return self._time_step(inputs, targets, new)
         except BaseException:
             self._undo.restore()
             if not mode:
                 self.model.eval()
             raise
 
-    def _time_step(self, x: Batch, y: Batch) -> Report:
-        held = len(self.which) if self.which is not None else 0
-        joint = self.which.join(x, y) if self.which is not None else (x, y)  # the buffer, then X, Y
+    def _time_step(self, x: Batch, y: Batch, new: list[int]) -> Report:
+        joint = self._join(x, y, new)  # the buffer, then X, Y
 
-        passes = [self._differentiate(joint, held)]  # line 7, n = 1
-        loss, buffer_loss = self._means(passes[0], held)  # raises before anything has changed
+        passes = [self._differentiate(joint)]  # line 7, n = 1
+        loss, buffer_loss = self._means(passes[0], joint.held)  # raises before anything has changed
         decision = self.when.update(loss + buffer_loss)  # lines 9, 10, 13 and 16 to 21
         if self.repeats > 1 or self._searches or self._rescores or decision == "plateau":
             self._undo.keep()  # something can still fail after the first step
-        self._descend(joint, held)  # line 8
+        self._descend(joint)  # line 8
         for _ in range(1, self.repeats):  # line 6, n = 2, 3, ...
-            passes.append(self._differentiate(joint, held))
-            self._descend(joint, held)
+            passes.append(self._differentiate(joint))
+            self._descend(joint)
         for number, losses in enumerate(passes[1:], start=2):
-            self._means(losses, held, number)
-        losses = self._losses_again(joint, held) if self._rescores else passes[-1]
+            self._means(losses, joint.held, number)
+        losses = self._losses_again(joint) if self._rescores else passes[-1]
 
         consolidated = decision == "plateau" and self.how is not None
         if self.how is not None and consolidated:
-            known = self.which.inputs if self.which is not None and held else x
+            known = self.which.inputs if self.which is not None and joint.held else x
             self.how.consolidate(self.model, known)  # lines 14 and 15
         if self.which is not None:
             self.which.update(losses)  # line 22
@@ -163,30 +192,57 @@ class Learner:
         return Report(
             step=self.step,
             loss=loss,
-            buffer_loss=buffer_loss if held else math.nan,
+            buffer_loss=buffer_loss if joint.held else math.nan,
             window_loss=loss + buffer_loss,
             window_mean=self.when.window_mean,
             consolidated=consolidated,
             peak=decision == "peak",
         )
 
-    def _differentiate(self, joint: tuple[Batch, Batch], held: int) -> Tensor:
+    def _join(self, x: Batch, y: Batch, new: list[int]) -> _Joint:
+        """The samples held and these new ones, of which there are `new` on each rank."""
+        held = len(self.which) if self.which is not None else 0
+        if self._ranks is None:
+            both = self.which.join(x, y) if self.which is not None else (x, y)
+            return _Joint(*both, held, held, new[0])
+        if isinstance(self.which, Sharded):
+            both = self.which.join_all(x, y, new)
+            return _Joint(*both, held, len(self.which.whole), sum(new), self.which.places)
+        first = sum(new[: self._ranks.rank])
+        return _Joint(x, y, 0, 0, sum(new), torch.arange(first, first + new[self._ranks.rank]))
+
+    def _differentiate(self, joint: _Joint) -> Tensor:
         """The gradients of the objective: mean over the new samples + over the buffer + penalty.
 
-        The answer is the loss of every sample.
+        The answer is the loss of every sample, of all ranks.
         """
         self._clear_gradients()
-        losses = self._losses(*joint)
-        share = _shares(held, losses.shape[0] - held, losses.dtype, losses.device)
-        torch.autograd.backward(losses, share)
+        if self._ranks is None or joint.places is None:
+            losses = self._differentiate_here(joint)
+        else:
+            learning = (p for group in self.optimizer.param_groups for p in group["params"])
+            losses = self._ranks.differentiate(
+                lambda: self._differentiate_here(joint),
+                joint.places,
+                joint.held + joint.new,
+                parameters=[*learning, *self._not_optimized],
+                buffers=self._written(),
+            )
         if self.how is not None:
             self.how.add_gradients(self.model)
+        return losses
+
+    def _differentiate_here(self, joint: _Joint) -> Tensor:
+        losses = self._losses(joint.inputs, joint.targets)
+        counts = (joint.held_here, joint.held, losses.shape[0], joint.new)
+        share = _shares(*counts, losses.dtype, losses.device)
+        torch.autograd.backward(losses, share)
         return losses.detach()
 
-    def _descend(self, joint: tuple[Batch, Batch], held: int) -> None:
+    def _descend(self, joint: _Joint) -> None:
         """A step of the optimizer along the gradients, and back towards what must be kept."""
         if self._searches:  # it evaluates the objective itself, several times
-            self.optimizer.step(lambda: sum(self._means(self._differentiate(joint, held), held, 2)))
+            self.optimizer.step(lambda: sum(self._means(self._differentiate(joint), joint.held, 2)))
         else:
             self.optimizer.step()
         if self.how is not None:
@@ -199,6 +255,12 @@ class Learner:
                 parameter.grad = None
         for parameter in self._not_optimized:
             parameter.grad = None
+
+    def _written(self) -> list[Tensor]:
+        """The floating point buffers of model and loss, which a forward pass may write to."""
+        modules = [self._network, *([self.loss] if isinstance(self.loss, nn.Module) else [])]
+        found = (buffer for module in modules for buffer in module.buffers())
+        return [buffer for buffer in found if buffer.is_floating_point()]
 
     @property
     def _rescores(self) -> bool:
@@ -227,13 +289,14 @@ class Learner:
         """The model's outputs in eval mode, without gradients; nothing is learned or changed."""
         batch.check("inputs", inputs)
         with torch.no_grad(), evaluating(self.model):
-            return batch.call(self.model, inputs)
+            return batch.call(self._network, inputs)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything the continuation depends on, as flat names to tensors.
 
         It holds the model, the optimizer, the trigger, the buffer, the importance, the step and
-        torch's random generators. As in PyTorch, the tensors are not copies.
+        torch's random generators. As in PyTorch, the tensors are not copies. On several ranks
+        it is that of all of them, the same on each, and any number of ranks can continue from it.
         """
         which, how = self.which is not None, self.how is not None
         state = {
@@ -241,7 +304,7 @@ class Learner:
             "parts": torch.tensor([which, how]),
             **nest("model", self._tensors()),
             **nest("optimizer", pack(self.optimizer.state_dict())),
-            **nest("random", random_state(next(self.model.parameters()).device)),
+            **nest("random", self._random_states()),
             **nest("when", self.when.state_dict()),
         }
         if self.which is not None:
@@ -258,7 +321,10 @@ class Learner:
         """
         before = {name: tensor.clone() for name, tensor in self.state_dict().items()}
         try:
-            self._load(state)
+            if self._ranks is None:
+                self._load(state)
+            else:
+                self._ranks.do(lambda: self._load(state))
         except BaseException:
             self._load(before)
             raise
@@ -274,6 +340,7 @@ class Learner:
                 )
         name = ""
         try:
+            step = int(state["step"])
             parts: dict[str, Any] = {"which": self.which, "how": self.how}
             for (name, component), there in zip(
                 parts.items(), state["parts"].tolist(), strict=True
@@ -283,7 +350,6 @@ class Learner:
                         f"the state was saved {'with' if there else 'without'} a part for "
                         f"{name!r}, unlike this learner; make it of the same parts"
                     )
-            step = int(state["step"])
             with torch.no_grad():
                 for key, tensor in own.items():
                     tensor.copy_(saved[key])
@@ -294,12 +360,25 @@ class Learner:
                 if component is not None:
                     moved = {key: value.to(device) for key, value in part(name, state).items()}
                     component.load_state_dict(moved)
-            name = "random"
-            load_random_state(part(name, state))
+            name = f"random.{0 if self._ranks is None else self._ranks.rank}"
+            own_random = part(name, state)
+            if own_random or self._ranks is None:  # a rank more than were saved goes on as it is
+                load_random_state(own_random)
             self.step = step
         except KeyError as error:
             missing = f"{name}.{error.args[0]}".lstrip(".")
             raise ValueError(f"the saved state lacks {missing!r}") from error
+
+    def _random_states(self) -> dict[str, Tensor]:
+        """The random generators of every rank."""
+        states = random_state(next(self.model.parameters()).device)
+        if self._ranks is None:
+            return nest("0", states)
+        return {
+            f"{rank}.{name}": value
+            for name, own in states.items()
+            for rank, value in enumerate(self._ranks.stack(own))
+        }
 
     def _tensors(self) -> dict[str, Tensor]:
         """The parameters and buffers of the model, of the loss, and whatever else is optimized.
@@ -322,7 +401,7 @@ class Learner:
         samples = (*batch.tensors(x), *batch.tensors(y))
         versions = [column._version for column in samples]
         try:
-            outputs = batch.call(self.model, x)
+            outputs = batch.call(self._network, x)
         except Exception as error:
             error.add_note(f"the model was given inputs of {batch.describe(x)} a sample")
             raise
@@ -354,15 +433,33 @@ class Learner:
             )
         return losses
 
-    def _losses_again(self, joint: tuple[Batch, Batch], held: int) -> Tensor:
+    def _losses_again(self, joint: _Joint) -> Tensor:
         """The loss of every sample with the parameters as they now are."""
-        with torch.no_grad(), evaluating(self.model):
-            losses = self._losses(*joint)
-        self._means(losses, held, self.repeats + 1)
+
+        def here() -> Tensor:
+            with torch.no_grad(), evaluating(self.model):
+                return self._losses(joint.inputs, joint.targets)
+
+        if self._ranks is None or joint.places is None:
+            losses = here()
+        else:
+            losses = self._ranks.add(here, joint.places, joint.held + joint.new)
+        self._means(losses, joint.held, self.repeats + 1)
         return losses
 
-    def _check_samples(self, inputs: Batch, targets: Batch) -> None:
-        """Raise if the samples are none, or do not fit each other or the buffer."""
+    def _check_samples(self, inputs: Batch, targets: Batch) -> list[int]:
+        """How many samples have come to each rank, if they fit each other and the buffer."""
+        if self._ranks is not None:
+            return self._ranks.gather(lambda: self._check_own(inputs, targets))
+        if Ranks.joined(self.model) is not None:
+            raise RuntimeError(
+                "a process group was initialised after this learner was made, which does not know "
+                "of it; call init_process_group first"
+            )
+        return [self._check_own(inputs, targets)]
+
+    def _check_own(self, inputs: Batch, targets: Batch) -> int:
+        """How many samples have come, if they fit each other and the buffer."""
         if torch.is_inference_mode_enabled():
             raise RuntimeError("learn needs gradients: call it outside of torch.inference_mode")
         samples, labels = batch.check("inputs", inputs), batch.check("targets", targets)
@@ -372,13 +469,19 @@ class Learner:
             )
         if self.which is not None:
             self.which.check(inputs, targets)
+        return samples
 
 
 @lru_cache(maxsize=16)
-def _shares(held: int, k: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """What each loss weighs in the mean over the buffer plus the mean over `k` new samples."""
-    share = torch.full((held + k,), 1 / k, dtype=dtype, device=device)
-    share[:held] = 1 / max(1, held)
+def _shares(
+    here: int, held: int, rows: int, new: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """What each loss weighs in the mean over all that is held plus the mean over all new samples.
+
+    Of the `rows` samples on this rank the first `here` are held.
+    """
+    share = torch.full((rows,), 1 / new, dtype=dtype, device=device)
+    share[:here] = 1 / max(1, held)
     return share
 
 

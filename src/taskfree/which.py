@@ -27,6 +27,8 @@ class Buffer(Protocol):
     """How many samples are held at most."""
     rescore: bool
     """Whether losses are to be evaluated again after a time step's last gradient step."""
+    balanced: bool
+    """Whether targets are looked at to choose, which must then be one label a sample."""
 
     @property
     def inputs(self) -> Batch:
@@ -59,33 +61,18 @@ class Buffer(Protocol):
         """Continue from a saved state."""
 
 
-class _Kept:
-    """Samples in preallocated rows: those held in front, new ones behind them.
-
-    Those with the highest priority stay. Only what takes another's place is moved.
-    """
-
-    rescore = False
+class Rows:
+    """Samples in preallocated rows: those held in front, new ones behind them."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = arguments.whole("capacity", capacity, least=1)
         self._inputs: Batch | None = None
         self._targets: Batch | None = None
-        self._losses = torch.empty(0)
-        self._priority = torch.empty(0)
         self._views: tuple[tuple[int, int], list[Batch], list[Batch]] | None = None
 
-    def _priorities(self, losses: Tensor, new: int) -> Tensor:
-        """The priority of each sample, held ones first; the last `new` are new."""
+    def __len__(self) -> int:
+        """How many samples are held."""
         raise NotImplementedError
-
-    def _best_last(self, priority: Tensor) -> Tensor:
-        """All rows joined, the best last; of equal ones the newer."""
-        return priority.argsort(stable=True)
-
-    def _any_enters(self, priority: list[float]) -> bool:
-        """Whether a full buffer takes in any of the new samples: mostly it does not."""
-        return max(priority[self.capacity :]) >= min(priority[: self.capacity])
 
     @property
     def inputs(self) -> Batch:
@@ -96,15 +83,6 @@ class _Kept:
     def targets(self) -> Batch:
         """Their targets."""
         return self._rows(self._targets)
-
-    @property
-    def losses(self) -> Tensor:
-        """Their losses, as they were last seen, on the CPU."""
-        return self._losses
-
-    def __len__(self) -> int:
-        """How many samples are held."""
-        return self._losses.shape[0]
 
     def _rows(self, rows: Batch | None) -> Batch:
         if rows is None or not len(self):
@@ -149,16 +127,6 @@ class _Kept:
             batch.apply(lambda column, old: column[:held].copy_(old[:held]), more, rows)
         return more
 
-    def update(self, losses: Tensor) -> None:
-        """Choose among the samples joined last by their losses: held ones first, then new ones."""
-        losses = losses.detach().cpu().clone()
-        priority = self._priorities(losses, losses.shape[0] - len(self))
-        if len(self) < self.capacity or self._any_enters(priority.tolist()):
-            keep = self._best_last(priority)[-self.capacity :].tolist()
-            self._move(keep, [losses] if priority is losses else [losses, priority])
-        count = min(self.capacity, losses.shape[0])
-        self._losses, self._priority = losses[:count], priority[:count]
-
     def _move(self, keep: list[int], numbers: list[Tensor]) -> None:
         """Put the rows to keep in front, each into the place of one that goes."""
         count, stay = len(keep), set(keep)
@@ -171,6 +139,49 @@ class _Kept:
             for column in (*itertools.chain(*rows), *numbers):
                 new = column.index_select(0, comes.to(column.device))
                 column.index_copy_(0, goes.to(column.device), new)
+
+
+class _Kept(Rows):
+    """A buffer whose samples with the highest priority stay."""
+
+    rescore = False
+    balanced = False
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self._losses = torch.empty(0)
+        self._priority = torch.empty(0)
+
+    def __len__(self) -> int:
+        """How many samples are held."""
+        return self._losses.shape[0]
+
+    @property
+    def losses(self) -> Tensor:
+        """Their losses, as they were last seen, on the CPU."""
+        return self._losses
+
+    def _priorities(self, losses: Tensor, new: int) -> Tensor:
+        """The priority of each sample, held ones first; the last `new` are new."""
+        raise NotImplementedError
+
+    def _best_last(self, priority: Tensor) -> Tensor:
+        """All rows joined, the best last; of equal ones the newer."""
+        return priority.argsort(stable=True)
+
+    def _any_enters(self, priority: list[float]) -> bool:
+        """Whether a full buffer takes in any of the new samples: mostly it does not."""
+        return max(priority[self.capacity :]) >= min(priority[: self.capacity])
+
+    def update(self, losses: Tensor) -> None:
+        """Choose among the samples joined last by their losses: held ones first, then new ones."""
+        losses = losses.detach().cpu().clone()
+        priority = self._priorities(losses, losses.shape[0] - len(self))
+        if len(self) < self.capacity or self._any_enters(priority.tolist()):
+            keep = self._best_last(priority)[-self.capacity :].tolist()
+            self._move(keep, [losses] if priority is losses else [losses, priority])
+        count = min(self.capacity, losses.shape[0])
+        self._losses, self._priority = losses[:count], priority[:count]
 
     def state_dict(self) -> dict[str, Tensor]:
         """The samples held."""

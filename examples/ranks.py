@@ -1,0 +1,57 @@
+"""Learn from one stream on several processes, and resume with any number of them.
+
+    OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 examples/ranks.py
+    OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 4 examples/ranks.py    # goes on
+
+On several machines, start the same command on each with torchrun's `--nnodes` and
+`--rdzv-endpoint`; on GPUs take the backend "nccl" and put model and samples on the rank's device.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from taskfree import Learner
+from taskfree.streams import ball
+
+
+def main() -> None:
+    """Learn quadrant after quadrant of the ball, each rank from its shard of every batch."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--state", type=Path, default=Path("ranks.safetensors"))
+    options = parser.parse_args()
+
+    dist.init_process_group("gloo")
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    model = nn.Sequential(nn.Linear(4, 100), nn.ReLU(), nn.Linear(100, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    learner = Learner(model, optimizer, loss=nn.CrossEntropyLoss(reduction="none"))
+    if options.state.exists():
+        learner.load_state_dict(load_file(options.state))
+    start = f"step {learner.step}" if learner.step else "the start"
+    print(f"rank {rank} of {ranks} goes on from {start}", flush=True)  # noqa: T201
+
+    stream = torch.Generator().manual_seed(learner.step)  # the same stream on every rank ...
+    for number in range(options.steps):
+        quadrant = 1 + number * 4 // options.steps
+        x, y = ball.quadrant(quadrant, 40, stream)
+        report = learner.learn(x[rank::ranks], y[rank::ranks])  # ... of which each takes its part
+        if rank == 0 and report.consolidated:
+            print(f"step {report.step}: consolidated at a loss of {report.loss:.3f}")  # noqa: T201
+
+    state = {name: tensor.clone() for name, tensor in learner.state_dict().items()}  # on all ranks
+    if rank == 0:
+        save_file(state, options.state)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

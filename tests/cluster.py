@@ -1,0 +1,29 @@
+"""Real processes that form a process group, for tests of learning on several ranks."""
+
+import datetime
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def _rank(rank, function, ranks, meeting, arguments):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks,
+        timeout=datetime.timedelta(seconds=60),
+    )  # fmt: skip
+    try:
+        function(rank, *arguments)
+    finally:
+        dist.destroy_process_group()
+
+
+def run(function, ranks, folder, *arguments):
+    """Call `function(rank, *arguments)` on each rank; raise if one of them does."""
+    meeting = folder / f"meeting-{function.__name__}-{ranks}"
+    meeting.unlink(missing_ok=True)
+    mp.start_processes(
+        _rank, (function, ranks, meeting, arguments), nprocs=ranks, start_method="spawn"
+    )

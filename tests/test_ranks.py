@@ -1,0 +1,366 @@
+"""Several ranks on the shards of each batch are one process on the whole batch."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import cluster
+from taskfree import MAS, Every, Hardest, Learner, NotFiniteError, Plateau, Recent, Reservoir
+from taskfree.importance import estimate
+from taskfree.ranks import RankError
+
+STEPS = 300
+LOSS = nn.CrossEntropyLoss(reduction="none")
+
+
+def stream(steps=STEPS, start=0):
+    """Batches of 10 or 11 samples whose labels turn around the circle as time passes."""
+    generator = torch.Generator().manual_seed(1)
+    for step in range(steps):
+        x = torch.randn(10 + step % 2, 3, dtype=torch.float64, generator=generator)
+        angle = torch.tensor(step // 100 * 2.0)
+        y = (x[:, 0] * angle.cos() + x[:, 1] * angle.sin() > 0).long()
+        if step >= start:
+            yield x, y
+
+
+def network():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(3, 12), nn.Tanh(), nn.Linear(12, 2)).double()
+
+
+def make(
+    *, repeats=1, optimizer=torch.optim.SGD, lr=0.1, wrap=False, net=network,
+    when=lambda: Plateau(window=5, mean=0.9, variance=0.05), which=lambda: Hardest(15),
+    how=lambda: MAS(0.5), loss=LOSS,
+):  # fmt: skip
+    model = net()
+    if wrap:
+        model = DistributedDataParallel(model)
+    return Learner(
+        model, optimizer(model.parameters(), lr=lr), loss=loss, repeats=repeats,
+        when=when(), which=which and which(), how=how and how(),
+    )  # fmt: skip
+
+
+SETTINGS = {
+    "default": {},
+    "no buffer": {"which": None},
+    "no importance": {"how": None},
+    "balanced": {"which": lambda: Hardest(15, balanced=True), "when": lambda: Every(50)},
+    "rescored, repeated": {
+        "which": lambda: Hardest(15, rescore=True),
+        "repeats": 3,
+        "when": lambda: Every(60),
+    },
+    "recent, Adam": {"which": lambda: Recent(15), "optimizer": torch.optim.Adam, "lr": 0.01},
+    "reservoir, the paper's penalty": {
+        "which": lambda: Reservoir(15, seed=4),
+        "when": lambda: Every(40),
+        "how": lambda: MAS(0.5, penalty="gradient", accumulate="decay", output="norm"),
+    },
+    "line search": {
+        "optimizer": lambda p, lr: torch.optim.LBFGS(p, lr, max_iter=3),
+        "lr": 0.01,
+        "which": lambda: Recent(15),
+        "when": lambda: Every(20),
+    },
+}
+
+# It divides by differences of gradients, which magnifies the rounding of a sum's other order.
+LIMITS = {"line search": (40, 1e-6)}
+
+
+def own(rank, ranks, x):
+    """This rank's shard of a batch, of uneven size if it must be."""
+    return x.tensor_split(ranks)[rank]
+
+
+def trace(learner, rank=0, ranks=1, batches=None):
+    """Learn the stream and keep what was told."""
+    told = []
+    for x, y in batches or stream():
+        report = learner.learn(own(rank, ranks, x), own(rank, ranks, y))
+        told.append(
+            [report.loss, report.buffer_loss, report.window_mean, report.consolidated, report.peak]
+        )
+    return torch.tensor(told, dtype=torch.float64)
+
+
+def ordered(state):
+    """A buffer's rows in the order of their losses: ranks hold them in another."""
+    order = state.get("which.losses", torch.empty(0)).argsort(stable=True)
+    moved = {
+        name: value[order]
+        for name, value in state.items()
+        if name.startswith("which.") and value.shape[:1] == order.shape
+    }
+    left_out = ("random.", "optimizer.layout", "which.layout")
+    return {k: v for k, v in (state | moved).items() if not k.startswith(left_out)}
+
+
+def assert_close(state, expected, tolerance=1e-12):
+    state, expected = ordered(state), ordered(expected)
+    assert state.keys() == expected.keys()
+    for name, value in expected.items():
+        found = state[name]
+        close = {"rtol": tolerance, "atol": tolerance, "equal_nan": True}
+        assert torch.allclose(found, value, **close), (name, found, value)
+
+
+def learn_all(rank, folder, ranks, names):
+    for name in names:
+        setting = SETTINGS[name]
+        learner = make(**setting, wrap=name == "default")
+        told = trace(learner, rank, ranks, stream(LIMITS.get(name, (STEPS, 0))[0]))
+        state = learner.state_dict() | {"told": told}
+        if rank == ranks - 1:
+            save_file({key: value.clone() for key, value in state.items()}, folder / name)
+
+
+@pytest.mark.parametrize(("ranks", "names"), [(2, list(SETTINGS)), (3, ["default"])])
+def test_ranks_equal_one_process(tmp_path, ranks, names):
+    cluster.run(learn_all, ranks, tmp_path, tmp_path, ranks, names)
+    for name in names:
+        setting = SETTINGS[name]
+        learner = make(**setting)
+        steps, tolerance = LIMITS.get(name, (STEPS, 1e-12))
+        told = trace(learner, batches=stream(steps))
+        if setting.get("how", True):
+            assert told[:, 3].sum() >= 2, name
+        assert_close(load_file(tmp_path / name), learner.state_dict() | {"told": told}, tolerance)
+
+
+def resume(rank, folder, ranks, half):
+    learner = make()
+    learner.load_state_dict(load_file(folder / "half"))
+    told = trace(learner, rank, ranks, stream(start=half))
+    state = learner.state_dict() | {"told": told}
+    if rank == 0:
+        save_file({key: value.clone() for key, value in state.items()}, folder / f"resumed-{ranks}")
+
+
+def save_half(rank, folder, ranks, half):
+    learner = make()
+    trace(learner, rank, ranks, stream(half))
+    state = {key: value.clone() for key, value in learner.state_dict().items()}
+    if rank == 0:
+        save_file(state, folder / "half")
+
+
+def test_a_job_resumes_with_another_number_of_ranks(tmp_path):
+    half = 120
+    cluster.run(save_half, 2, tmp_path, tmp_path, 2, half)
+    cluster.run(resume, 3, tmp_path, tmp_path, 3, half)
+    alone = make()
+    alone.load_state_dict(load_file(tmp_path / "half"))
+    told = trace(alone, batches=stream(start=half))
+    assert_close(load_file(tmp_path / "resumed-3"), alone.state_dict() | {"told": told})
+    whole = make()
+    trace(whole)
+    assert_close(alone.state_dict(), whole.state_dict())
+
+
+def same_everywhere(learner):
+    """The parameters and buffers are those of rank 0, bit for bit."""
+    for value in learner._tensors().values():
+        first = value.clone()
+        dist.broadcast(first, 0)
+        assert torch.equal(first, value)
+
+
+class Fussy(nn.Module):
+    """Refuses a batch that has a marked sample, after it has used the random generator."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2).double()
+
+    def forward(self, x):
+        torch.rand(1)
+        if (x == 77).any():
+            raise RuntimeError("a marked sample")
+        return self.layer(x)
+
+
+def fail_on_one_rank(rank, ranks):
+    learner = make(net=Fussy, when=lambda: Every(3))
+    batches = [(own(rank, ranks, x), own(rank, ranks, y)) for x, y in stream(12)]
+    for x, y in batches[:6]:
+        learner.learn(x, y)
+    before = {name: value.clone() for name, value in learner.state_dict().items()}
+
+    bad = batches[6][0].clone()
+    if rank == 1:
+        bad[0] = 77
+    told = "rank 1 failed: RuntimeError: a marked sample" if rank == 0 else "^a marked sample"
+    with pytest.raises(RankError if rank == 0 else RuntimeError, match=told):
+        learner.learn(bad, batches[6][1])
+
+    targets = batches[6][1].float() if rank == 1 else batches[6][1]  # found before the pass
+    with pytest.raises(ValueError if rank == 1 else RankError, match="do not fit the buffer"):
+        learner.learn(batches[6][0], targets)
+
+    if rank == 1:
+        bad[0] = torch.nan
+    with pytest.raises(NotFiniteError, match="1 of 10 new samples"):  # all see all losses
+        learner.learn(bad, batches[6][1])
+
+    broken = {**before}
+    if rank == 1:
+        del broken["step"]
+    with pytest.raises(ValueError if rank == 1 else RankError, match="lacks 'step'"):
+        learner.load_state_dict(broken)
+
+    after = learner.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    for x, y in batches[6:]:  # and they go on together
+        learner.learn(x, y)
+    same_everywhere(learner)
+
+
+def test_what_fails_on_one_rank_fails_on_all_and_changes_none(tmp_path):
+    cluster.run(fail_on_one_rank, 2, tmp_path, 2)
+
+
+def normed():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2)).double()
+
+
+class Either(nn.Module):
+    """Uses one layer or the other, by the sign of the first input; a third is never used."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.layers = nn.ModuleList(nn.Linear(3, 2) for _ in range(3)).double()
+
+    def forward(self, x):
+        return self.layers[0](x) if x[0, 0] > 0 else self.layers[1](x)
+
+
+def stay_alike(rank, ranks):
+    torch.manual_seed(rank)  # the models start apart
+    different = nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 2)).double()
+    for net in (lambda: different, normed, Either):
+        learner = make(net=net)
+        same_everywhere(learner)
+        trace(learner, rank, ranks, stream(30))
+        same_everywhere(learner)
+    assert learner.model.layers[2].weight.grad is None  # used nowhere
+    learner = make(net=normed)
+    start = learner.model[1].running_mean.clone()
+    x, y = next(stream())
+    learner.learn(own(rank, ranks, x), own(rank, ranks, y))
+    with torch.no_grad():
+        means = [learner_input(x.tensor_split(ranks)[r]) for r in range(ranks)]
+    torch.testing.assert_close(
+        learner.model[1].running_mean, start * 0.9 + 0.1 * torch.stack(means).mean(0)
+    )
+
+
+def learner_input(x):
+    """What batch norm sees of its layer's first outputs."""
+    return normed()[0](x).mean(0)
+
+
+def test_models_with_batch_norm_dropout_and_branches_stay_alike(tmp_path):
+    cluster.run(stay_alike, 2, tmp_path, 2)
+
+
+def refuse(rank):
+    with pytest.raises(ValueError, match=r"ranks \[1\] have another model than rank 0"):
+        make(net=lambda: nn.Linear(3 + rank, 2).double())
+    sparse = make(
+        net=lambda: nn.EmbeddingBag(5, 2, sparse=True, mode="sum").double(), which=None, how=None
+    )
+    with pytest.raises(ValueError, match="sparse gradients cannot be exchanged"):
+        sparse.learn(torch.ones(4, 3, dtype=torch.long), torch.ones(4, dtype=torch.long))
+    pairs = make(which=lambda: Hardest(5, balanced=True))
+    with pytest.raises(ValueError, match="one label a sample"):
+        pairs.learn(torch.ones(4, 3).double(), torch.ones(4, 2))
+    rows = torch.arange(3.0 + rank)[:, None].double()  # 3 rows on one rank, 4 on the other
+    model = nn.Linear(1, 1, bias=False).double()
+    nn.init.ones_(model.weight)
+    mean = sum(2 * v * v for n in (3, 4) for v in range(n)) / 7
+    assert estimate(model, rows)["weight"].item() == pytest.approx(mean)
+
+
+def test_what_cannot_be_shared_is_refused_and_importance_is_of_all_rows(tmp_path):
+    cluster.run(refuse, 2, tmp_path)
+
+
+def test_a_group_that_comes_too_late_is_refused(tmp_path):
+    cluster.run(late, 2, tmp_path)
+
+
+def late(_):
+    learner = make()
+    learner._ranks = None  # as if it had been made before
+    learner.which = Hardest(3)
+    with pytest.raises(RuntimeError, match="call init_process_group first"):
+        learner.learn(*next(stream()))
+
+
+# From the outside: torchrun, as a person would start it
+
+
+def torchrun(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+         *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"}, **options,
+    )  # fmt: skip
+
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "ranks.py"
+
+
+def test_the_example_runs_and_resumes(tmp_path):
+    for expected in ("from the start", "from step 100"):
+        job = torchrun(EXAMPLE, "--steps", 100, "--state", tmp_path / "state.safetensors")
+        told, _ = job.communicate(timeout=120)
+        assert job.returncode == 0, told
+        assert expected in told
+        assert "rank 0 of 2" in told
+
+
+@pytest.mark.parametrize("end", ["raise", "kill"])
+def test_a_rank_that_ends_takes_the_job_down(tmp_path, end):
+    script = tmp_path / "job.py"
+    script.write_text(
+        f"""
+import os, signal, sys, torch, torch.distributed as dist
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import test_ranks as t
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+learner = t.make()
+for step in range(10**9):
+    for x, y in t.stream():
+        if rank == 1 and learner.step == 20:
+            if {end == "raise"}:
+                raise ValueError("the camera is gone")
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            learner.learn(x, y)
+        except t.RankError as error:
+            print(f"step {{learner.step}}: {{error}}", flush=True)
+            raise
+"""
+    )
+    job = torchrun(script)
+    told, _ = job.communicate(timeout=120)
+    assert job.returncode == 1
+    assert "the camera is gone" in told if end == "raise" else "SIGKILL" in told
+    assert "step 20: rank 0 of 2 lost contact with the others" in told
