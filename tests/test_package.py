@@ -6,7 +6,7 @@ import sys
 import taskfree
 
 CORE = [
-    "arguments", "batch", "checks", "closed", "forms", "how", "importance", "learner", "state", "undo", "when", "which",
+    "arguments", "batch", "checks", "closed", "forms", "how", "importance", "learner", "ranks", "state", "undo", "when", "which",
 ]  # fmt: skip
 
 

@@ -173,18 +173,21 @@ class MAS:
         """
         if self.penalty != "proximal" or not self.importance:
             return
-        rates = [group["lr"] for group in optimizer.param_groups]
-        learning = [value.requires_grad for value, _ in self._held(model)]
-        made_for = (self.strength, list(map(float, rates)), learning, optimizer)
-        with torch.no_grad():
-            if self._pull is None or self._pull[0] != made_for:
-                self._pull = (made_for, *self._weigh(model, optimizer))
-            torch._foreach_lerp_(*self._pull[1:])
+        rates = [float(group["lr"]) for group in optimizer.param_groups]
+        now = [(value.requires_grad, value.data_ptr()) for value, _ in self._held(model)]
+        made_for = (self.strength, rates, now, optimizer)
+        if self._pull is None or self._pull[0] != made_for:
+            self._pull = (made_for, *self._weigh(model, optimizer))
+        torch._foreach_lerp_(*self._pull[1:])
 
+    @torch.no_grad()
     def _weigh(
         self, model: nn.Module, optimizer: Optimizer
     ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Parameters, anchors and weights a / (1 + a) of all that learn now."""
+        """Parameters, anchors and weights a / (1 + a) of all that learn now.
+
+        The parameters come as tensors that share their memory and have no graph to guard.
+        """
         rates = {
             id(value): float(group["lr"])
             for group in optimizer.param_groups
@@ -197,7 +200,7 @@ class MAS:
             a = self.importance[name] * min(rates[id(parameter)] * self.strength, largest)
             a.clamp_(max=largest)
             weights.append(a.div_(a + 1))
-        return [p for p, _ in held], [self.anchor[name] for _, name in held], weights
+        return [p.detach() for p, _ in held], [self.anchor[name] for _, name in held], weights
 
     def _held(self, model: nn.Module) -> list[tuple[nn.Parameter, str]]:
         """The parameters that have an importance, frozen or not, with their names."""

@@ -48,8 +48,7 @@ class Undo:
         self._attributes = [attributes.copy() for attributes in self._parts]
         self._places = [
             (buffers, name, tensor)
-            for buffers in self._named_buffers
-            if buffers
+            for buffers in filter(None, self._named_buffers)
             for name, tensor in buffers.items()
         ]
         if self._places:

@@ -68,7 +68,7 @@ class Rows:
         self.capacity = arguments.whole("capacity", capacity, least=1)
         self._inputs: Batch | None = None
         self._targets: Batch | None = None
-        self._views: tuple[tuple[int, int], list[Batch], list[Batch]] | None = None
+        self._views: tuple[tuple[int, int], list[Batch], tuple[Batch, Batch]] | None = None
 
     def __len__(self) -> int:
         """How many samples are held."""
@@ -109,15 +109,12 @@ class Rows:
         if self._views is None or self._views[0] != (held, joined):
             rows = (self._inputs, self._targets)
             behind = [batch.take(part, slice(held, joined)) for part in rows]
-            whole = [batch.take(part, slice(0, joined)) for part in rows]
-            self._views = ((held, joined), behind, whole)
-        _, behind, whole = self._views
+            x, y = (batch.take(part, slice(0, joined)) for part in rows)
+            self._views = ((held, joined), behind, (x, y))
+        _, behind, both = self._views
         for place, new in zip(behind, (inputs, targets), strict=True):
-            if isinstance(place, Tensor) and isinstance(new, Tensor):
-                place.copy_(new)
-            else:
-                batch.apply(Tensor.copy_, place, new)
-        return whole[0], whole[1]
+            batch.apply(Tensor.copy_, place, new)
+        return both
 
     def _room(self, rows: Batch | None, new: Batch, joined: int) -> Batch:
         """Rows for all that can be held and as many new samples, with those held in front."""
@@ -149,17 +146,22 @@ class _Kept(Rows):
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
-        self._losses = torch.empty(0)
-        self._priority = torch.empty(0)
+        self._held = 0
+        self._all_losses = torch.empty(0)  # of those held, and behind them of those let go
+        self._all_priorities = torch.empty(0)
 
     def __len__(self) -> int:
         """How many samples are held."""
-        return self._losses.shape[0]
+        return self._held
 
     @property
     def losses(self) -> Tensor:
         """Their losses, as they were last seen, on the CPU."""
-        return self._losses
+        return self._all_losses[: self._held]
+
+    @property
+    def _priority(self) -> Tensor:
+        return self._all_priorities[: self._held]
 
     def _priorities(self, losses: Tensor, new: int) -> Tensor:
         """The priority of each sample, held ones first; the last `new` are new."""
@@ -176,12 +178,12 @@ class _Kept(Rows):
     def update(self, losses: Tensor) -> None:
         """Choose among the samples joined last by their losses: held ones first, then new ones."""
         losses = losses.detach().cpu().clone()
-        priority = self._priorities(losses, losses.shape[0] - len(self))
-        if len(self) < self.capacity or self._any_enters(priority.tolist()):
+        priority = self._priorities(losses, losses.shape[0] - self._held)
+        if self._held < self.capacity or self._any_enters(priority.tolist()):
             keep = self._best_last(priority)[-self.capacity :].tolist()
             self._move(keep, [losses] if priority is losses else [losses, priority])
-        count = min(self.capacity, losses.shape[0])
-        self._losses, self._priority = losses[:count], priority[:count]
+            self._held = len(keep)
+        self._all_losses, self._all_priorities = losses, priority
 
     def state_dict(self) -> dict[str, Tensor]:
         """The samples held."""
@@ -191,7 +193,7 @@ class _Kept(Rows):
             {
                 "inputs": self.inputs,
                 "targets": self.targets,
-                "losses": self._losses,
+                "losses": self.losses,
                 "priority": self._priority,
             }
         )
@@ -206,11 +208,11 @@ class _Kept(Rows):
                 f"{self.capacity}; load it into a buffer of at least that capacity"
             )
         self._inputs = self._targets = self._views = None
-        self._losses = self._priority = torch.empty(0)
+        self._held, self._all_losses, self._all_priorities = 0, torch.empty(0), torch.empty(0)
         if held is not None:
             losses, priority = held["losses"].cpu().clone(), held["priority"].cpu().clone()
             self.join(held["inputs"], held["targets"])
-            self._losses, self._priority = losses, priority
+            self._held, self._all_losses, self._all_priorities = count, losses, priority
 
 
 class Hardest(_Kept):
