@@ -20,13 +20,21 @@ results: $(READY)
 	$(BIN)/taskfree reproduce synthetic --first-seed 100 --seeds 12 --sweep-seeds 12 --out results/synthetic-tuning
 	$(BIN)/taskfree reproduce synthetic
 
-# Speed as ratios against plain loops in one run: about ten minutes on an idle machine
-bench: $(READY)
-	$(BIN)/python benchmarks/speed.py
+# Speed as ratios against plain loops and peers in one run: about fifteen minutes, machine idle
+bench: .venv-bench/ready
+	.venv-bench/bin/python benchmarks/speed.py
+	.venv-bench/bin/python benchmarks/ranks.py
 
-# 100,000 steps: memory and the time a step stay flat
+# 1,000,000 steps: memory and the time a step stay flat
 endless: $(READY)
 	$(BIN)/python benchmarks/endless.py
+
+# The peers' environment. Avalanche pins an older torch: it comes without its dependencies.
+.venv-bench/ready: pyproject.toml constraints.txt benchmarks/peers.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' --requirement benchmarks/peers.txt
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps avalanche-lib torchvision
+	touch $@
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -34,4 +42,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv .venv-bench demo

@@ -1,11 +1,18 @@
-"""The authors' way to do a time step, for comparison: as their public demo goes about it.
+"""The authors' way to do a time step, for comparison.
 
 Two forward passes, the penalty as a term that autograd differentiates, importance by one backward
-pass a sample, the buffer as lists that are concatenated and sorted.
+pass a sample, the buffer sorted in Python. `AuthorsWay` does it on tensors throughout;
+`AuthorsDemo` on what their public demo holds: lists of NumPy arrays that become tensors in every
+gradient step, a loss that is evaluated once for the samples and once for the sum, importance in
+NumPy. What the demo does besides, accuracies on batch and test sets after each time step, is left
+out.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,51 +29,95 @@ class AuthorsWay:
         self.optimizer = torch.optim.SGD(model.parameters(), lr=lr)
         self.loss = nn.CrossEntropyLoss(reduction="none")
         self.when = Plateau(window=5, mean=0.2, variance=0.1)
-        self.inputs: list[Tensor] = []
-        self.targets: list[Tensor] = []
-        self.omega: list[Tensor] = []
+        self.inputs: list[Any] = []
+        self.targets: list[Any] = []
+        self.omega: list[Any] = []
         self.star: list[Tensor] = []
         self.updates = 0
 
     def learn(self, x: Tensor, y: Tensor) -> bool:
         """One time step; whether it consolidated."""
-        held = bool(self.inputs)
-        if held:
-            buffer_x, buffer_y = torch.stack(self.inputs), torch.stack(self.targets)
+        new_x, new_y = self.arrive(x, y)
         for repeat in range(self.repeats):
-            losses = self.loss(self.model(x), y)
-            total = losses.mean()
-            if held:
-                buffer_losses = self.loss(self.model(buffer_x), buffer_y)
-                total = total + buffer_losses.mean()
+            losses = self.evaluate(new_x, new_y)
+            total = self.total(losses, new_x, new_y)
+            if self.inputs:
+                buffer_losses = self.evaluate(self.inputs, self.targets)
+                total = total + self.total(buffer_losses, self.inputs, self.targets)
             if repeat == 0:
                 window_loss = total.item()
             for value, omega, star in zip(
                 self.model.parameters(), self.omega, self.star, strict=False
             ):
-                total = total + self.strength / 2 * (omega * (value - star) ** 2).sum()
+                weights = torch.as_tensor(omega)
+                total = total + self.strength / 2 * (weights * (value - star) ** 2).sum()
             self.optimizer.zero_grad()
             total.backward()
             self.optimizer.step()
         consolidated = self.when.update(window_loss) == "plateau"
         if consolidated:
-            self._consolidate(buffer_x if held else x)
-        everything = [*zip(losses.tolist(), x, y, strict=True)]
-        if held:
+            self._consolidate(self.inputs or new_x)
+        everything = [*zip(losses.tolist(), new_x, new_y, strict=True)]
+        if self.inputs:
             everything += zip(buffer_losses.tolist(), self.inputs, self.targets, strict=True)
         everything.sort(key=lambda sample: -sample[0])
         self.inputs = [sample[1] for sample in everything[: self.capacity]]
         self.targets = [sample[2] for sample in everything[: self.capacity]]
         return consolidated
 
-    def _consolidate(self, inputs: Tensor) -> None:
+    def arrive(self, x: Tensor, y: Tensor) -> tuple[list[Any], list[Any]]:
+        """New samples, as they are held."""
+        return list(x), list(y)
+
+    def batch(self, samples: list[Any]) -> Tensor:
+        """Held samples as one tensor."""
+        return torch.stack(samples)
+
+    def evaluate(self, x: list[Any], y: list[Any]) -> Tensor:
+        """The loss of each sample."""
+        return self.loss(self.model(self.batch(x)), self.batch(y))
+
+    def total(self, losses: Tensor, x: list[Any], y: list[Any]) -> Tensor:
+        """What they add to the objective."""
+        return losses.mean()
+
+    def _consolidate(self, inputs: list[Any]) -> None:
         parameters = list(self.model.parameters())
         new = [torch.zeros_like(value) for value in parameters]
-        for row in inputs:
-            size = self.model(row[None]).square().sum()
+        for sample in inputs:
+            size = self.model(self.batch([sample])).square().sum()
             for total, gradient in zip(new, torch.autograd.grad(size, parameters), strict=True):
                 total += gradient.abs() / len(inputs)
         self.updates += 1
-        old = self.omega or [torch.zeros_like(value) for value in parameters]
-        self.omega = [a + (b - a) / self.updates for a, b in zip(old, new, strict=True)]
+        old = self.omega or [self.kept(torch.zeros_like(value)) for value in parameters]
+        self.omega = [a + (self.kept(b) - a) / self.updates for a, b in zip(old, new, strict=True)]
         self.star = [value.detach().clone() for value in parameters]
+
+    def kept(self, omega: Tensor) -> Any:
+        """Importance, as it is held."""
+        return omega
+
+
+class AuthorsDemo(AuthorsWay):
+    """The same on lists of NumPy arrays, as their demo holds its samples and its importance."""
+
+    def arrive(self, x: Tensor, y: Tensor) -> tuple[list[Any], list[Any]]:
+        """New samples, as they are held."""
+        return list(x.numpy()), list(y.numpy())
+
+    def batch(self, samples: list[Any]) -> Tensor:
+        """Held samples as one tensor."""
+        return torch.from_numpy(np.asarray(samples))
+
+    def evaluate(self, x: list[Any], y: list[Any]) -> Tensor:
+        """The loss of each sample."""
+        self.outputs, self.labels = self.model(self.batch(x)), self.batch(y)
+        return self.loss(self.outputs, self.labels)
+
+    def total(self, losses: Tensor, x: list[Any], y: list[Any]) -> Tensor:
+        """What they add to the objective: the loss is evaluated again for it."""
+        return self.loss(self.outputs, self.labels).mean()
+
+    def kept(self, omega: Tensor) -> Any:
+        """Importance, as it is held."""
+        return omega.numpy()

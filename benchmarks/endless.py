@@ -77,8 +77,8 @@ def run(steps: int, every: int) -> dict[str, object]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--every", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--every", type=int, default=2000)
     parser.add_argument("--out", type=Path, default=Path("results/endless.json"))
     options = parser.parse_args()
     result = {

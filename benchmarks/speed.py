@@ -10,13 +10,15 @@ import argparse
 import copy
 import resource
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 
 import networks
+import peers
 import torch
-from authors import AuthorsWay
+from authors import AuthorsDemo, AuthorsWay
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 from torch import nn
@@ -24,6 +26,7 @@ from torch import nn
 from taskfree import MAS, Every, Hardest, Learner, Plateau, importance, report
 from taskfree.experiments import pool, synthetic
 from taskfree.streams import ball
+from taskfree.when import Trigger
 
 LOSS = nn.CrossEntropyLoss(reduction="none")
 Row = dict[str, object]
@@ -54,7 +57,7 @@ def rows_of(measure: str, network: str, samples: int, times: dict[str, float]) -
 
 
 def importance_rows(
-    name: str, model: nn.Module, x: torch.Tensor, repeats: int, slow: bool
+    name: str, model: nn.Module, x: torch.Tensor, repeats: int, slow: bool = False
 ) -> list[Row]:
     """Exact importance against one plain forward and backward pass over the same samples."""
     model.eval()
@@ -82,6 +85,7 @@ def importance_rows(
         contestants |= {
             "torch.func.vmap, exact": vectorised,
             "one sample at a time, exact": one_by_one,
+            **peers.per_sample(lambda: copy.deepcopy(model), x),
         }
     return rows_of("importance", name, len(x), race(contestants, repeats))
 
@@ -147,33 +151,59 @@ def stream_rows(repeats: int) -> list[Row]:
                 optimizer.step()
             loss.item()
 
-    def ours(penalty: str) -> None:
+    def ours(name: str, penalty: str, when: Trigger) -> None:
         model = network()
         learner = Learner(
             model, torch.optim.SGD(model.parameters(), lr=0.05), loss=LOSS, repeats=5,
-            when=Plateau(window=5, mean=0.2, variance=0.1), which=Hardest(30),
-            how=MAS(0.5, penalty=penalty),
+            when=when, which=Hardest(30), how=MAS(0.5, penalty=penalty),
         )  # fmt: skip
-        consolidated["taskfree"] = sum(learner.learn(*batch).consolidated for batch in batches)
+        consolidated[name] = sum(learner.learn(*batch).consolidated for batch in batches)
 
-    def theirs() -> None:
-        other = AuthorsWay(network(), lr=0.05, repeats=5, capacity=30, strength=0.5)
-        consolidated["authors"] = sum(other.learn(*batch) for batch in batches)
+    def authors(name: str, way: type[AuthorsWay]) -> None:
+        other = way(network(), lr=0.05, repeats=5, capacity=30, strength=0.5)
+        consolidated[name] = sum(other.learn(*batch) for batch in batches)
 
+    def plateau() -> Plateau:
+        return Plateau(window=5, mean=0.2, variance=0.1)
+
+    contestants: dict[str, Callable[[str], object]] = {
+        "plain SGD on a joint batch": lambda _: plain(),
+        "taskfree, proximal": lambda name: ours(name, "proximal", plateau()),
+        "taskfree, the paper's penalty": lambda name: ours(name, "gradient", plateau()),
+        "taskfree, consolidating every step": lambda name: ours(name, "proximal", Every(1)),
+        "the authors' way, on tensors": lambda name: authors(name, AuthorsWay),
+        "the authors' way, on arrays as their demo": lambda name: authors(name, AuthorsDemo),
+    }
+    for name, run in peers.avalanche(batches, network, 0.05, 5, 30).items():
+        contestants[name] = lambda _, run=run: run()
     consolidated: dict[str, int] = {}
-    times = race(
-        {
-            "plain SGD on a joint batch": plain,
-            "taskfree, proximal": lambda: ours("proximal"),
-            "taskfree, the paper's penalty": lambda: ours("gradient"),
-            "the authors' way": theirs,
-        },
-        repeats,
-    )
+    times = race({name: partial(run, name) for name, run in contestants.items()}, repeats)
     rows = rows_of("stream", "MLP", 50, times)
-    rows[2]["consolidations"], rows[3]["consolidations"] = (
-        consolidated["taskfree"], consolidated["authors"],
-    )  # fmt: skip
+    for row in rows:
+        if row["contestant"] in consolidated:
+            row["consolidations"] = consolidated[str(row["contestant"])]
+    return rows
+
+
+def growth_rows(few: int) -> list[Row]:
+    """How step and importance grow with the buffer and with the network."""
+    rows: list[Row] = []
+    for held in (30, 100, 300, 1000):
+        found = step_rows("MLP", networks.mlp(), torch.randn(4000, 4), 2, 20, held, 600 // few)
+        x = torch.randn(held, 4)
+        found += importance_rows("MLP", networks.mlp(), x, 300 // few)
+        rows += [row | {"growth": "buffer", "size": held} for row in found]
+    sizes = ((1e4, 600), (1e5, 600), (1e6, 100), (4e6, 40), (1.6e7, 10), (6e7, 5))
+    for size, repeats in sizes[: 3 if few > 1 else None]:
+        found = step_rows(
+            f"connected {size:.0e}", networks.connected(size), torch.randn(2000, 64), 10, 20, 30,
+            max(1, repeats // few),
+        )  # fmt: skip
+        found += importance_rows(
+            f"connected {size:.0e}", networks.connected(size), torch.randn(30, 64),
+            max(1, repeats // few),
+        )  # fmt: skip
+        rows += [row | {"growth": "parameters", "size": int(size)} for row in found]
     return rows
 
 
@@ -195,30 +225,72 @@ def memory_row(model: nn.Module, x: torch.Tensor) -> Row:
     }
 
 
-def chart(rows: list[Row], path: Path) -> None:
-    """Ratios as bars, a panel for importance and one for the step."""
-    figure = Figure(figsize=(11, 8.5), layout="constrained")
-    panels = figure.subplots(3, 1, height_ratios=[16, 6, 3])
-    for axis, measure in zip(panels, ("importance", "step", "stream"), strict=True):
-        shown = [r for r in rows if r["measure"] == measure and "plain" not in str(r["contestant"])]
+def bars(rows: list[Row], path: Path) -> None:
+    """Ratios as bars, a panel for each measure."""
+    found = {
+        measure: [
+            row
+            for row in rows
+            if row["measure"] == measure
+            and "plain" not in str(row["contestant"])
+            and row.get("growth") != "buffer"
+            and not (measure == "importance" and "growth" in row)
+        ]
+        for measure in ("importance", "step", "stream")
+    }
+    heights = [len(shown) for shown in found.values()]
+    figure = Figure(figsize=(11, 1.5 + 0.28 * sum(heights)), layout="constrained")
+    panels = figure.subplots(3, 1, height_ratios=heights)
+    for axis, (measure, shown) in zip(panels, found.items(), strict=True):
         names = [
             f"{row['network']}, {row['samples']} samples: {row['contestant']}" for row in shown
         ]
         own = ["taskfree" in str(row["contestant"]) for row in shown]
-        bars = axis.barh(
+        found_bars = axis.barh(
             names,
             [row["ratio"] for row in shown],
             color=[report.COLOURS[0] if ours else "0.7" for ours in own],
         )
-        axis.bar_label(bars, [f"{row['ratio']:.2f}" for row in shown], padding=3)
+        axis.bar_label(found_bars, [f"{row['ratio']:.2f}" for row in shown], padding=3)
         axis.axvline(1, color="black", linewidth=1, label="a plain loop on the same samples")
         axis.set(title=measure.capitalize(), xlabel="time against the plain loop")
-        if measure == "importance":
+        if measure != "step":
             axis.set(xscale="log", xlabel="time against the plain loop (log scale)")
             axis.xaxis.set_major_formatter(ScalarFormatter())
-        axis.margins(x=0.1)
+        axis.margins(x=0.1, y=0.02)
         axis.invert_yaxis()
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center")
+    report.save(figure, path)
+
+
+def growth(rows: list[Row], path: Path) -> None:
+    """Milliseconds against the size of the buffer and of the network."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    panels = figure.subplots(1, 2)
+    told = {
+        "buffer": ("Buffer, MLP 4-100-100-2", "samples held"),
+        "parameters": ("Network, 20 new and 30 held samples", "parameters"),
+    }
+    for axis, (what, (title, label)) in zip(panels, told.items(), strict=True):
+        for number, measure in enumerate(("step", "importance")):
+            for contestant, dashes in (("plain", "--"), ("taskfree", "-")):
+                shown = [
+                    row
+                    for row in rows
+                    if row.get("growth") == what
+                    and row["measure"] == measure
+                    and str(row["contestant"]).startswith(contestant)
+                ]
+                axis.plot(
+                    [row["size"] for row in shown],
+                    [row["milliseconds"] for row in shown],
+                    dashes,
+                    marker="o",
+                    color=report.COLOURS[number],
+                    label=f"{measure}: {contestant}",
+                )
+        axis.set(xscale="log", yscale="log", title=title, xlabel=label, ylabel="milliseconds")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     report.save(figure, path)
 
 
@@ -236,26 +308,15 @@ def main() -> None:
     if not options.quick:
         large = torch.randn(100, 3, 224, 224)
         rows.append(memory_row(networks.alexnet(), large))
-    rows += importance_rows("MLP", networks.mlp(), torch.randn(100, 4), 500 // few, slow=True)
-    rows += importance_rows("Tiny v2", networks.tiny(), pictures, 30 // few, slow=False)
+    rows += importance_rows("MLP", networks.mlp(), torch.randn(100, 4), 300 // few, slow=True)
+    rows += importance_rows("Tiny v2", networks.tiny(), pictures, 30 // few)
     rows += importance_rows("Tiny v2", networks.tiny(), pictures[:20], 10 // few, slow=True)
     rows += step_rows("MLP", networks.mlp(), torch.randn(2000, 4), 2, 20, 30, 2000 // few)
-    for size, repeats in ((1e5, 600), (1e6, 100), (4e6, 40)):
-        network = networks.connected(size)
-        rows += step_rows(
-            f"connected {size:.0e}", network, torch.randn(2000, 64), 10, 20, 30, repeats // few
-        )
     rows += step_rows("Tiny v2", networks.tiny(), pictures, 3, 20, 40, 60 // few)
-    rows += stream_rows(max(1, 10 // few))
-    for held in (30, 100, 300, 1000):
-        rows += [
-            row | {"measure": f"step, buffer {held}"}
-            for row in step_rows(
-                "MLP", networks.mlp(), torch.randn(4000, 4), 2, 20, held, 600 // few
-            )
-        ]
+    rows += stream_rows(max(1, 7 // few))
+    rows += growth_rows(few)
     if not options.quick:
-        rows += importance_rows("AlexNet", networks.alexnet(), large, 5, slow=False)
+        rows += importance_rows("AlexNet", networks.alexnet(), large, 5)
         rows += importance_rows("AlexNet", networks.alexnet(), large[:8], 2, slow=True)
         rows += step_rows("AlexNet", networks.alexnet(), large[:64], 100, 32, 32, 8)
     for row in rows:
@@ -263,7 +324,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     content = {"command": "make bench", "versions": pool.versions(), "rows": rows}
     pool.write_json(options.out / "speed.json", content)
-    chart(rows, options.out / "speed.png")
+    bars(rows, options.out / "speed.png")
+    growth(rows, options.out / "growth.png")
 
 
 if __name__ == "__main__":

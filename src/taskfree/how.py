@@ -149,21 +149,20 @@ class MAS:
     @torch.no_grad()
     def _add_gradients(self, model: nn.Module) -> None:
         held = [(value, name) for value, name in self._held(model) if value.requires_grad]
-        parameters: list[Tensor] = [value for value, _ in held]
-        anchors: list[Any] = [self.anchor[name] for _, name in held]
-        pull = torch._foreach_sub(parameters, anchors)
-        torch._foreach_mul_(pull, [self.importance[name] for _, name in held])
-        torch._foreach_mul_(pull, self.strength)
-        for (parameter, name), gradient in zip(held, pull, strict=True):
+        for parameter, name in held:
             if parameter.grad is None:
-                parameter.grad = gradient
+                parameter.grad = torch.zeros_like(parameter)
             elif parameter.grad.is_sparse:
                 raise ValueError(
                     f"penalty='gradient' needs dense gradients and {name}'s are sparse; "
                     "use penalty='proximal'"
                 )
-            else:
-                parameter.grad += gradient
+        parameters: list[Tensor] = [value for value, _ in held]
+        anchors: list[Any] = [self.anchor[name] for _, name in held]
+        away = torch._foreach_sub(parameters, anchors)
+        importance = [self.importance[name] for _, name in held]
+        gradients: list[Any] = [value.grad for value in parameters]
+        torch._foreach_addcmul_(gradients, away, importance, self.strength)
 
     def pull_back(self, model: nn.Module, optimizer: Optimizer) -> None:
         """With `penalty="proximal"`: move each parameter towards its anchor by a / (1 + a).

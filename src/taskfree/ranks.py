@@ -267,7 +267,7 @@ class Sharded(Rows):
     def update(self, losses: Tensor) -> None:
         """Choose among all ranks' samples by their losses, and keep what is chosen of the own."""
         self.whole.update(losses)
-        keep = torch.isin(self._joined, self._stand_ins()).nonzero().flatten().tolist()
+        keep = torch.isin(self._joined, self._stand_ins()).nonzero().flatten()
         numbers = self._joined.clone()
         self._move(keep, [numbers])
         self._numbers = numbers[: len(keep)]

@@ -124,18 +124,19 @@ class Rows:
             batch.apply(lambda column, old: column[:held].copy_(old[:held]), more, rows)
         return more
 
-    def _move(self, keep: list[int], numbers: list[Tensor]) -> None:
+    def _move(self, keep: Tensor, numbers: list[Tensor]) -> None:
         """Put the rows to keep in front, each into the place of one that goes."""
-        count, stay = len(keep), set(keep)
-        comes = torch.tensor([row for row in keep if row >= count], dtype=torch.long)
-        goes = torch.tensor([row for row in range(count) if row not in stay], dtype=torch.long)
+        count, goes = len(keep), torch.ones(len(keep), dtype=torch.bool)
+        comes = keep[keep >= count]
         if len(comes):
+            goes[keep[keep < count]] = False
+            places = goes.nonzero().flatten()
             rows = [
                 batch.tensors(part) for part in (self._inputs, self._targets) if part is not None
             ]
             for column in (*itertools.chain(*rows), *numbers):
                 new = column.index_select(0, comes.to(column.device))
-                column.index_copy_(0, goes.to(column.device), new)
+                column.index_copy_(0, places.to(column.device), new)
 
 
 class _Kept(Rows):
@@ -180,7 +181,7 @@ class _Kept(Rows):
         losses = losses.detach().cpu().clone()
         priority = self._priorities(losses, losses.shape[0] - self._held)
         if self._held < self.capacity or self._any_enters(priority.tolist()):
-            keep = self._best_last(priority)[-self.capacity :].tolist()
+            keep = self._best_last(priority)[-self.capacity :]
             self._move(keep, [losses] if priority is losses else [losses, priority])
             self._held = len(keep)
         self._all_losses, self._all_priorities = losses, priority

@@ -1,0 +1,112 @@
+"""Other libraries on the same work: Avalanche on the stream, Opacus and BackPACK for gradients.
+
+They are installed by `make bench` into an environment of their own. Avalanche imports torchvision
+for its datasets, and torchvision's wheel wants a CUDA build of torch. No vision operator runs in
+these benchmarks, so the two operators that torchvision's Python code registers against are declared
+without an implementation before the import, and so is wandb, a logger that is not used.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+import types
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+Batches = list[tuple[Tensor, Tensor]]
+
+
+def avalanche(
+    batches: Batches, network: Callable[[], nn.Module], lr: float, repeats: int, capacity: int
+) -> dict[str, Callable[[], None]]:
+    """Avalanche's supervised strategy on the stream, one experience a time step.
+
+    Datasets and experiences are made beforehand and logging is off: only learning is timed. The
+    replay buffer is filled by reservoir sampling, the fastest of its policies on such a stream.
+    """
+    operators = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    logger = types.ModuleType("wandb")
+    logger.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
+    sys.modules.setdefault("wandb", logger)
+    warnings.showwarning = lambda *_, **__: None  # it warns of its own deprecations at every step
+    from avalanche.benchmarks import benchmark_from_datasets
+    from avalanche.benchmarks.utils import as_classification_dataset
+    from avalanche.training.plugins import EvaluationPlugin, MASPlugin, ReplayPlugin
+    from avalanche.training.storage_policy import ReservoirSamplingBuffer
+    from avalanche.training.supervised import Naive
+
+    def dataset(x: Tensor, y: Tensor) -> object:
+        data = TensorDataset(x, y)
+        data.targets = y.tolist()
+        return as_classification_dataset(data)
+
+    stream = benchmark_from_datasets(
+        train=[dataset(*batch) for batch in batches], test=[dataset(*batches[0])]
+    ).streams["train"]
+
+    def run(*plugins: Callable[[], object]) -> None:
+        model = network()
+        strategy = Naive(
+            model=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=lr),
+            criterion=nn.CrossEntropyLoss(),
+            train_mb_size=len(batches[0][0]),
+            train_epochs=repeats,
+            plugins=[plugin() for plugin in plugins],
+            evaluator=EvaluationPlugin(),
+            device="cpu",
+        )
+        for experience in stream:
+            strategy.train(experience)
+
+    def replay() -> object:
+        return ReplayPlugin(capacity, storage_policy=ReservoirSamplingBuffer(capacity))
+
+    return {
+        "Avalanche, no plugin": run,
+        "Avalanche, replay": lambda: run(replay),
+        "Avalanche, replay + MAS": lambda: run(replay, lambda: MASPlugin(0.5, 0.5)),
+    }
+
+
+def per_sample(make: Callable[[], nn.Module], x: Tensor) -> dict[str, Callable[[], None]]:
+    """Exact importance from the per-sample gradients of Opacus and of BackPACK."""
+    from backpack import backpack, extend
+    from backpack.extensions import BatchGrad
+    from opacus import GradSampleModule
+
+    def network() -> nn.Module:  # their hooks do not go with operations in place
+        model = make().eval()
+        for module in model.modules():
+            if isinstance(module, nn.ReLU):
+                module.inplace = False
+        return model
+
+    sampled = GradSampleModule(network())
+    for layer in sampled.modules():  # Opacus keeps gradients of layers in training mode only
+        layer.training = not isinstance(layer, nn.Dropout)
+    extended, squares = extend(network()), extend(nn.MSELoss(reduction="sum"))
+
+    def opacus() -> None:
+        sampled.zero_grad()
+        sampled(x).square().sum().backward()
+        for value in sampled.parameters():
+            value.grad_sample.abs().mean(0)
+
+    def batch_grad() -> None:
+        extended.zero_grad()
+        outputs = extended(x)
+        with backpack(BatchGrad()):
+            squares(outputs, torch.zeros_like(outputs)).backward()
+        for value in extended.parameters():
+            value.grad_batch.abs().mean(0)
+            del value.grad_batch
+
+    return {"Opacus, exact": opacus, "BackPACK, exact": batch_grad}
