@@ -14,10 +14,9 @@ def _rank(rank, function, ranks, meeting, arguments):
         "gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks,
         timeout=datetime.timedelta(seconds=60),
     )  # fmt: skip
-    try:
-        function(rank, *arguments)
-    finally:
-        dist.destroy_process_group()
+    function(rank, *arguments)
+    dist.barrier()  # gloo aborts if a rank leaves while another is not done
+    dist.destroy_process_group()
 
 
 def run(function, ranks, folder, *arguments):

@@ -31,6 +31,11 @@ TOLD = 2000
 
 Answer = TypeVar("Answer")
 
+_sent: list[Tensor] = []
+"""What was sent last. Gloo's threads hold a tensor for a moment longer than its sum takes. Were
+they the last to hold it, they would need the interpreter to free it, which aborts a process that is
+about to end."""
+
 
 class RankError(RuntimeError):
     """Another rank failed or is gone. What the call had to do was done on no rank."""
@@ -56,22 +61,25 @@ class Ranks:
 
     def add_(self, tensors: Iterable[Tensor]) -> None:
         """Add up each of the tensors over all ranks, in place."""
+        sent, waiting = [], []
         try:
-            waiting = []
             small: dict[torch.dtype, list[Tensor]] = {}
             for tensor in tensors:
                 if tensor.numel() >= LARGE and tensor.is_contiguous():
+                    sent.append(tensor)
                     waiting.append(dist.all_reduce(tensor, async_op=True))
                 else:
                     small.setdefault(tensor.dtype, []).append(tensor)
             for group in small.values():
                 flat = torch.cat([tensor.reshape(-1) for tensor in group])
+                sent.append(flat)
                 dist.all_reduce(flat)
                 parts = torch.split(flat, [tensor.numel() for tensor in group])
                 for tensor, part in zip(group, parts, strict=True):
                     tensor.copy_(part.view(tensor.shape))
             for work in waiting:
                 work.wait()
+            _sent[:] = sent
         except RuntimeError as error:
             raise RankError(
                 f"rank {self.rank} of {self.size} lost contact with the others: a process has "
