@@ -33,6 +33,9 @@ def learner_in_use(which=None, repeats=2, loss=CROSS_ENTROPY):
     return learner
 
 
+LARGE = 3e38 / float(X.abs().max())  # finite, but not for long
+
+
 def with_nan(column):
     spoiled = column.clone()
     spoiled[2, 1] = torch.nan
@@ -51,8 +54,9 @@ BAD_SAMPLES = {
     "another shape": (X[:, :3], Y, r"inputs of float32\[3\] a sample do not fit the buffer"),
     "another structure": ((X,), Y, r"inputs of \(float32\[4\]\) a sample do not fit the buffer"),
     "another target dtype": (X, Y.float(), r"targets of float32\[\] a sample do not fit the buffer"),
-    "nan in": (with_nan(X), Y, "loss is nan or inf for 1 of 5 new samples|loss is nan or inf for 5 of 5"),
-    "inf in": (X * torch.inf, Y, "loss is nan or inf for 5 of 5 new samples"),
+    "nan in": (with_nan(X), Y, r"nan or inf in 1 of 5 new samples \(row 2 is the first\)"),
+    "inf in": (X * torch.inf, Y, r"nan or inf in 5 of 5 new samples \(row 0 is the first\)"),
+    "too large": (X * LARGE, Y, "loss is nan or inf for 5 of 5 new samples"),
     "a label out of range": (X, Y + 9, "loss refused targets of int64.*out of bounds"),
 }  # fmt: skip
 
@@ -76,7 +80,7 @@ def test_the_buffer_is_left_alone_too(which):
     learner = learner_in_use(which=which)
     before = snapshot(learner)
     with pytest.raises(ValueError, match="loss is nan or inf"):
-        learner.learn(X * torch.nan, Y)
+        learner.learn(X * LARGE, Y)
     assert_same(snapshot(learner), before)
 
 
@@ -120,9 +124,7 @@ def test_learning_that_diverges_says_so():
         loss=lambda out, y: (out[:, 0] - y) ** 2,
     )  # fmt: skip
     before = snapshot(learner)
-    with pytest.raises(
-        ValueError, match=r"gradient step \d; nothing was learned: learning diverges"
-    ):
+    with pytest.raises(ValueError, match=r"nothing was learned: .*(diverges|learning rate)"):
         learner.learn(X, Y.float())
     assert_same(snapshot(learner), before)
 
@@ -279,7 +281,7 @@ def test_a_failed_call_leaves_the_mode_alone():
     learner = learner_in_use()
     learner.model.eval()
     with pytest.raises(NotFiniteError):
-        learner.learn(X * torch.nan, Y)
+        learner.learn(X * LARGE, Y)
     assert not learner.model.training
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -128,6 +129,21 @@ def without_graph(batch: Batch) -> Batch:
     if any(column.requires_grad for column in tensors(batch)):
         return apply(Tensor.detach, batch)
     return batch
+
+
+def not_finite(batch: Batch) -> Tensor | None:
+    """Which rows hold a nan or inf; None if none does.
+
+    >>> not_finite(torch.tensor([[1.0, 2.0], [0.0, torch.inf]]))
+    tensor([False,  True])
+    """
+    bad = None
+    for column in tensors(batch):
+        # a sum over everything is cheap, and no nan or inf gets lost in it
+        if column.is_floating_point() and not math.isfinite(column.sum().item()):
+            found = ~column.isfinite().flatten(1).all(1) if column.dim() > 1 else ~column.isfinite()
+            bad = found if bad is None else bad | found
+    return bad if bad is not None and bool(bad.any()) else None
 
 
 def describe(batch: Batch) -> str:

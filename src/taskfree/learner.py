@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import EllipsisType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +28,16 @@ from taskfree.which import Buffer, Hardest
 __all__ = ["Learner", "NotFiniteError", "Report"]
 
 
+OnBad: TypeAlias = Literal["raise", "skip"]
+
+
 class NotFiniteError(ValueError):
-    """A loss was nan or inf: nothing was learned, and the learner is as it was."""
+    """Something was nan or inf: nothing was learned, and the learner is as it was."""
+
+    def __init__(self, told: str, bad: Tensor | None = None) -> None:
+        super().__init__(told)
+        self.bad = bad
+        """Which of the new samples are to blame; None if it is not the samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,8 @@ class Report:
     """Whether the importance was updated and the parameters were anchored."""
     peak: bool
     """Whether new, harder data was noticed, so that the next plateau consolidates again."""
+    skipped: int = 0
+    """How many new samples were left out because of a nan or inf; see `on_bad`."""
 
 
 class _Joint(NamedTuple):
@@ -78,6 +89,9 @@ class Learner:
         which: the buffer; None keeps no samples, and importance is estimated on the new ones.
         how: the way to keep knowledge; None keeps none.
         repeats: gradient steps a time step, the paper's N.
+        on_bad: what to do about new samples with a nan or inf in their inputs, targets or loss:
+            `"raise"` a NotFiniteError, or `"skip"` them, learning from the rest as if they had not
+            come; they are counted in `skipped`, and there is one warning.
 
     In a process group of `torch.distributed`, each rank learns from its shard of the stream, and
     all together as one process would from the whole: see `taskfree.ranks`. `learn`, `state_dict`
@@ -87,8 +101,9 @@ class Learner:
     samples and MAS with a proximal penalty.
 
     A call that raises leaves the learner as it was before the call. One thing is not taken back:
-    with `repeats=1` parameters are only copied in steps that consolidate or rescore, so that an
-    interruption, or an error of the optimizer's own, during its update leaves that half done.
+    with `repeats=1` parameters are only copied in steps that consolidate or rescore, or that the
+    size of the gradients makes risky, so that an interruption, or an error of the optimizer's own,
+    during its update leaves that half done.
 
     >>> _ = torch.manual_seed(0)
     >>> model = nn.Linear(2, 2)
@@ -113,6 +128,7 @@ class Learner:
         which: Buffer | EllipsisType | None = ...,
         how: Importance | EllipsisType | None = ...,
         repeats: int = 1,
+        on_bad: OnBad = "raise",
     ) -> None:
         arguments.learner(model, optimizer, loss, {"when": when, "which": which, "how": how})
         self.model = model
@@ -125,7 +141,9 @@ class Learner:
             self.which = Sharded(self.which, self._ranks)
         self.how: Importance | None = MAS(strength=20.0) if how is ... else how
         self.repeats = arguments.whole("repeats", repeats, least=1)
+        self.on_bad = arguments.one_of("on_bad", on_bad, ("raise", "skip"))
         self.step = 0
+        self.skipped = 0
         self._undo = Undo(
             [model, loss] if isinstance(loss, nn.Module) else [model],
             optimizer,
@@ -151,7 +169,32 @@ class Learner:
 
     def learn(self, inputs: Batch, targets: Batch) -> Report:
         """Learn from the new samples of one time step: Algorithm 1, lines 5 to 22."""
-        new = self._check_samples(inputs, targets)
+        skipped = 0
+        while True:
+            new, bad = self._check_samples(inputs, targets, skipped)
+            if bad is not None:
+                inputs, targets = self._leave_out(bad, inputs, targets)
+                skipped += int(bad.sum())
+            if not all(new):  # no good sample is left, here or on another rank
+                return self._nothing_learned(skipped)
+            try:
+                report = self._learn(inputs, targets, new)
+            except NotFiniteError as error:
+                if self.on_bad == "raise" or error.bad is None:
+                    raise
+                self._tell_of_bad_samples(error)
+                inputs, targets = self._leave_out(error.bad, inputs, targets)
+                skipped += int(error.bad.sum())
+            else:
+                return replace(report, skipped=skipped) if skipped else report
+
+    def _leave_out(self, bad: Tensor, inputs: Batch, targets: Batch) -> tuple[Batch, Batch]:
+        """The samples that are not bad."""
+        self.skipped += int(bad.sum())
+        return batch.take(inputs, ~bad), batch.take(targets, ~bad)
+
+    def _learn(self, inputs: Batch, targets: Batch, new: list[int]) -> Report:
+        """A time step that changes all it has to, or nothing."""
         mode = self.model.training
         self._undo.begin()
         try:
@@ -170,16 +213,14 @@ class Learner:
         joint = self._join(x, y, new)  # the buffer, then X, Y
 
         passes = [self._differentiate(joint)]  # line 7, n = 1
-        loss, buffer_loss = self._means(passes[0], joint.held)  # raises before anything has changed
+        loss, buffer_loss = self._means(passes[0], joint)  # raises before anything has changed
         decision = self.when.update(loss + buffer_loss)  # lines 9, 10, 13 and 16 to 21
         if self.repeats > 1 or self._searches or self._rescores or decision == "plateau":
             self._undo.keep()  # something can still fail after the first step
-        self._descend(joint)  # line 8
+        self._descend(joint, loss + buffer_loss)  # line 8
         for _ in range(1, self.repeats):  # line 6, n = 2, 3, ...
             passes.append(self._differentiate(joint))
-            self._descend(joint)
-        for number, losses in enumerate(passes[1:], start=2):
-            self._means(losses, joint.held, number)
+            self._descend(joint, sum(self._means(passes[-1], joint, len(passes))))
         losses = self._losses_again(joint) if self._rescores else passes[-1]
 
         consolidated = decision == "plateau" and self.how is not None
@@ -239,14 +280,43 @@ class Learner:
         torch.autograd.backward(losses, share)
         return losses.detach()
 
-    def _descend(self, joint: _Joint) -> None:
+    def _descend(self, joint: _Joint, loss: float) -> None:
         """A step of the optimizer along the gradients, and back towards what must be kept."""
         if self._searches:  # it evaluates the objective itself, several times
-            self.optimizer.step(lambda: sum(self._means(self._differentiate(joint), joint.held, 2)))
-        else:
+            self.optimizer.step(lambda: sum(self._means(self._differentiate(joint), joint, 2)))
+        elif self._safe(loss):
             self.optimizer.step()
+        else:
+            self._undo.keep()
+            self.optimizer.step()
+            if not self._parameters_are_finite():
+                raise NotFiniteError(
+                    "this step would have made parameters nan or inf; nothing was learned: "
+                    "learning diverges, lower the learning rate"
+                )
         if self.how is not None:
             self.how.pull_back(self.model, self.optimizer)
+
+    def _safe(self, loss: float) -> bool:
+        """Whether a step cannot leave the range of numbers: if not, it is tried and looked at.
+
+        Gradients can be nan or inf although the losses are not, at the root of 0 for example.
+        """
+        gradients = [p.grad for group in self.optimizer.param_groups for p in group["params"]]
+        dense = [g._values() if g.is_sparse else g for g in gradients if g is not None]
+        if not dense:
+            return True
+        if not _finite(dense):
+            raise NotFiniteError(
+                "gradients are nan or inf although the losses are finite; nothing was learned: "
+                "look for a root, a norm or a logarithm of 0 in model and loss or, if the loss has "
+                "been rising, lower the learning rate"
+            )
+        rate = max(float(group["lr"]) for group in self.optimizer.param_groups)
+        return rate < 1e6 and abs(loss) < 1e15 and torch.finfo(dense[0].dtype).max > 1e30
+
+    def _parameters_are_finite(self) -> bool:
+        return all(bool(value.isfinite().all()) for value in trainable(self.model).values())
 
     def _clear_gradients(self) -> None:
         """What `optimizer.zero_grad` does, for parameters outside of the optimizer too."""
@@ -266,24 +336,40 @@ class Learner:
     def _rescores(self) -> bool:
         return self.which is not None and self.which.rescore
 
-    def _means(self, losses: Tensor, held: int, number: int = 1) -> tuple[float, float]:
+    def _means(self, losses: Tensor, joint: _Joint, number: int = 1) -> tuple[float, float]:
         """The mean loss of the new samples and of the buffer (0 if empty), if all are finite."""
-        values = losses.tolist()
+        values, held = losses.tolist(), joint.held
         new = sum(values[held:]) / (len(values) - held)
         old = sum(values[:held]) / held if held else 0.0
         if math.isfinite(new + old):
             return new, old
-        bad = [not math.isfinite(value) for value in values]
-        advice = "check the inputs and targets"
+        bad = ~losses.isfinite()
+        advice, to_blame = "check the inputs and targets", None
         if number > 1:
             advice = "learning diverges: lower the learning rate"
-        elif not all(bool(value.isfinite().all()) for value in trainable(self.model).values()):
+        elif not self._parameters_are_finite():
             advice = "the model's parameters are not finite themselves: go back to a saved state"
+        elif bad[held:].any() and not bad[:held].any():
+            to_blame = (bad if joint.places is None else bad[joint.places])[joint.held_here :]
         raise NotFiniteError(
-            f"loss is nan or inf for {sum(bad[held:])} of {len(values) - held} new samples and "
-            f"{sum(bad[:held])} of {held} samples of the buffer in gradient step {number}; "
-            f"nothing was learned: {advice}"
+            f"loss is nan or inf for {int(bad[held:].sum())} of {joint.new} new samples and "
+            f"{int(bad[:held].sum())} of {held} samples of the buffer in gradient step {number}; "
+            f"nothing was learned: {advice}",
+            to_blame,
         )
+
+    def _tell_of_bad_samples(self, error: NotFiniteError) -> None:
+        if not self.skipped:
+            warnings.warn(
+                f"{error}. Such samples are skipped; learner.skipped counts them, and this is "
+                "said once",
+                stacklevel=3,
+            )
+
+    def _nothing_learned(self, skipped: int) -> Report:
+        """The report of a time step whose samples were all bad: it did not take place."""
+        nan = math.nan
+        return Report(self.step, nan, nan, nan, self.when.window_mean, False, False, skipped)
 
     def predict(self, inputs: Batch) -> Any:
         """The model's outputs in eval mode, without gradients; nothing is learned or changed."""
@@ -444,22 +530,38 @@ class Learner:
             losses = here()
         else:
             losses = self._ranks.add(here, joint.places, joint.held + joint.new)
-        self._means(losses, joint.held, self.repeats + 1)
+        self._means(losses, joint, self.repeats + 1)
         return losses
 
-    def _check_samples(self, inputs: Batch, targets: Batch) -> list[int]:
-        """How many samples have come to each rank, if they fit each other and the buffer."""
+    def _check_samples(
+        self, inputs: Batch, targets: Batch, skipped: int
+    ) -> tuple[list[int], Tensor | None]:
+        """How many good samples each rank has, and which are bad here.
+
+        It raises if they do not fit each other and the buffer.
+        """
         if self._ranks is not None:
-            return self._ranks.gather(lambda: self._check_own(inputs, targets))
+            found: list[Tensor | None] = [None]
+
+            def good() -> int:
+                if skipped and not batch.rows(inputs):
+                    return 0
+                found[0] = self._check_own(inputs, targets)
+                return batch.rows(inputs) - (0 if found[0] is None else int(found[0].sum()))
+
+            return self._ranks.gather(good), found[0]
         if Ranks.joined(self.model) is not None:
             raise RuntimeError(
                 "a process group was initialised after this learner was made, which does not know "
                 "of it; call init_process_group first"
             )
-        return [self._check_own(inputs, targets)]
+        if skipped and not batch.rows(inputs):
+            return [0], None
+        bad = self._check_own(inputs, targets)
+        return [batch.rows(inputs) - (0 if bad is None else int(bad.sum()))], bad
 
-    def _check_own(self, inputs: Batch, targets: Batch) -> int:
-        """How many samples have come, if they fit each other and the buffer."""
+    def _check_own(self, inputs: Batch, targets: Batch) -> Tensor | None:
+        """Which samples hold a nan or inf, if they fit each other and the buffer."""
         if torch.is_inference_mode_enabled():
             raise RuntimeError("learn needs gradients: call it outside of torch.inference_mode")
         samples, labels = batch.check("inputs", inputs), batch.check("targets", targets)
@@ -469,7 +571,17 @@ class Learner:
             )
         if self.which is not None:
             self.which.check(inputs, targets)
-        return samples
+        bad = batch.not_finite([*batch.tensors(inputs), *batch.tensors(targets)])
+        if bad is not None:
+            error = NotFiniteError(
+                f"inputs or targets hold a nan or inf in {int(bad.sum())} of {samples} new samples "
+                f"(row {int(bad.nonzero()[0])} is the first); nothing was learned from them",
+                bad,
+            )
+            if self.on_bad == "raise":
+                raise error
+            self._tell_of_bad_samples(error)
+        return bad
 
 
 @lru_cache(maxsize=16)
@@ -483,6 +595,25 @@ def _shares(
     share = torch.full((rows,), 1 / new, dtype=dtype, device=device)
     share[:here] = 1 / max(1, held)
     return share
+
+
+def _finite(gradients: list[Tensor]) -> bool:
+    """Whether none of the gradients holds a nan or inf, in one pass over them."""
+    found, one = _found(gradients[0].device)
+    try:  # what the scaler of mixed precision uses; a scale of 1 changes nothing
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, one)
+    except RuntimeError:  # on several devices, for example
+        return all(bool(gradient.isfinite().all()) for gradient in gradients)
+    if found.item():
+        _found.cache_clear()
+        return False
+    return True
+
+
+@lru_cache(maxsize=4)
+def _found(device: torch.device) -> tuple[Tensor, Tensor]:
+    """A zero that becomes one when something is found, and a scale of one."""
+    return torch.zeros(1, device=device), torch.ones(1, device=device)
 
 
 def _tensors_of(module: nn.Module) -> dict[str, Tensor]:

@@ -55,7 +55,9 @@ class Undo:
             self._buffers.take([tensor for *_, tensor in self._places if tensor is not None])
 
     def keep(self) -> None:
-        """Remember the parameters and the optimizer's state too."""
+        """Remember the parameters and the optimizer's state too, as they are at the first call."""
+        if self._kept:
+            return
         self._kept = True
         self._state = _copy_containers(dict(self._optimizer.state))
         groups = self._optimizer.param_groups
