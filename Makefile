@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test results endless bench clean
+.PHONY: demo test results endless bench reliability clean
 
 demo: $(READY)
 	$(BIN)/taskfree reproduce synthetic --seeds 4 --sweep-seeds 2 --out demo
@@ -20,14 +20,19 @@ results: $(READY)
 	$(BIN)/taskfree reproduce synthetic --first-seed 100 --seeds 12 --sweep-seeds 12 --out results/synthetic-tuning
 	$(BIN)/taskfree reproduce synthetic
 
-# Speed as ratios against plain loops and peers in one run: about fifteen minutes, machine idle
+# Speed as ratios against plain loops and peers in one run: about half an hour, machine idle
 bench: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/speed.py
 	.venv-bench/bin/python benchmarks/ranks.py
+	.venv-bench/bin/python benchmarks/endless.py
 
 # 1,000,000 steps: memory and the time a step stay flat
 endless: $(READY)
 	$(BIN)/python benchmarks/endless.py
+
+# Kill it, break its disk, change its files: about twenty minutes
+reliability: $(READY)
+	$(BIN)/python reliability/run.py
 
 # The peers' environment. Avalanche pins an older torch: it comes without its dependencies.
 .venv-bench/ready: pyproject.toml constraints.txt benchmarks/peers.txt

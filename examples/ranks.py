@@ -14,10 +14,9 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from safetensors.torch import load_file, save_file
 from torch import nn
 
-from taskfree import Learner
+from taskfree import Learner, checkpoint
 from taskfree.streams import ball
 
 
@@ -25,7 +24,7 @@ def main() -> None:
     """Learn quadrant after quadrant of the ball, each rank from its shard of every batch."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--state", type=Path, default=Path("ranks.safetensors"))
+    parser.add_argument("--state", type=Path, default=Path("ranks"))
     options = parser.parse_args()
 
     dist.init_process_group("gloo")
@@ -33,8 +32,7 @@ def main() -> None:
     model = nn.Sequential(nn.Linear(4, 100), nn.ReLU(), nn.Linear(100, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     learner = Learner(model, optimizer, loss=nn.CrossEntropyLoss(reduction="none"))
-    if options.state.exists():
-        learner.load_state_dict(load_file(options.state))
+    checkpoint.resume(options.state, learner=learner)  # with whatever number of ranks saved it
     start = f"step {learner.step}" if learner.step else "the start"
     print(f"rank {rank} of {ranks} goes on from {start}", flush=True)  # noqa: T201
 
@@ -46,9 +44,7 @@ def main() -> None:
         if rank == 0 and report.consolidated:
             print(f"step {report.step}: consolidated at a loss of {report.loss:.3f}")  # noqa: T201
 
-    state = {name: tensor.clone() for name, tensor in learner.state_dict().items()}  # on all ranks
-    if rank == 0:
-        save_file(state, options.state)
+    checkpoint.save(options.state, learner=learner)  # all ranks give their part, rank 0 writes
     dist.barrier()
     dist.destroy_process_group()
 

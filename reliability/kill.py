@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from subject import Stream, fingerprint, subject
+from subject import Stream, fingerprint, isolated, subject
 
 from taskfree import Learner, checkpoint
 
@@ -83,8 +83,7 @@ def run(kills: int, seed: int = 0, save: Save = save, patience: float = 0.25) ->
     """Kill so many times; count what was found."""
     torch.set_num_threads(1)
     chance = random.Random(seed)
-    waiting = os.path.join(tempfile.gettempdir(), f"taskfree-kill-{os.getpid()}-{seed}")
-    folder = Path(waiting)
+    folder = Path(tempfile.gettempdir()) / f"taskfree-kill-{os.getpid()}-{seed}"
     expected = isolated(lambda: reference(STEPS))
     counts = {"kills": 0, "inside a write": 0, "mismatches": 0, "lost": 0, "runs finished": 0}
     while counts["kills"] < kills:
@@ -111,26 +110,3 @@ def run(kills: int, seed: int = 0, save: Save = save, patience: float = 0.25) ->
             raise RuntimeError(f"a child ended with status {status}")
     shutil.rmtree(folder, ignore_errors=True)
     return counts
-
-
-def isolated(function: Callable[[], list[str]]) -> list[str]:
-    """Run a function in a child: a process that has run autograd should not fork."""
-    here, there = os.pipe()
-    process = os.fork()
-    if process == 0:
-        os.close(here)
-        with os.fdopen(there, "w") as out:
-            out.write("\n".join(function()))
-        os._exit(0)
-    os.close(there)
-    with os.fdopen(here) as told:
-        lines = told.read().split("\n")
-    os.waitpid(process, 0)
-    return lines
-
-
-if __name__ == "__main__":
-    started = time.time()
-    print(run(100), time.time() - started)  # noqa: T201
-    print("in place", run(60, save=save_in_place))  # noqa: T201
-    print("no momentum", run(10, save=save_without_momentum))  # noqa: T201

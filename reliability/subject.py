@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
+from collections.abc import Callable
 
 import torch
+import torch._dynamo  # an optimizer imports it at its first step; children should not have to
 from torch import Tensor, nn
 
 from taskfree import MAS, Every, Hardest, Learner
@@ -56,3 +59,21 @@ def fingerprint(learner: Learner, stream: Stream) -> str:
         digest.update(repr((value.dtype, value.shape)).encode())
         digest.update(bytes(value.contiguous().flatten().view(torch.uint8).tolist()))
     return digest.hexdigest()
+
+
+def isolated(function: Callable[[], list[str]]) -> list[str]:
+    """Run a function in a child: a process that has run autograd should not fork."""
+    here, there = os.pipe()
+    process = os.fork()
+    if process == 0:
+        try:
+            os.close(here)
+            with os.fdopen(there, "w") as out:
+                out.write("\n".join(function()))
+        finally:
+            os._exit(0)
+    os.close(there)
+    with os.fdopen(here) as told:
+        lines = told.read().split("\n")
+    os.waitpid(process, 0)
+    return lines

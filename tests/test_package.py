@@ -6,7 +6,7 @@ import sys
 import taskfree
 
 CORE = [
-    "arguments", "batch", "checks", "closed", "forms", "how", "importance", "learner", "ranks", "state", "undo", "when", "which",
+    "arguments", "batch", "checkpoint", "checks", "closed", "forms", "how", "importance", "learner", "ranks", "state", "undo", "when", "which",
 ]  # fmt: skip
 
 
@@ -18,13 +18,13 @@ def python(code):
     return done.stdout
 
 
-def test_the_core_imports_torch_and_nothing_else():
+def test_the_core_imports_torch_and_safetensors_and_nothing_else():
     code = (
         "import sys, torch, safetensors; before = set(sys.modules); import taskfree, taskfree.checks;"
         "print(' '.join({name.split('.')[0] for name in set(sys.modules) - before}))"
     )
     third_party = set(python(code).split()) - set(sys.stdlib_module_names)
-    assert third_party == {"taskfree"}
+    assert third_party == {"taskfree", "safetensors"}
 
 
 def test_importing_has_no_effect():

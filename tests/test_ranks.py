@@ -40,14 +40,14 @@ def network():
 def make(
     *, repeats=1, optimizer=torch.optim.SGD, lr=0.1, wrap=False, net=network,
     when=lambda: Plateau(window=5, mean=0.9, variance=0.05), which=lambda: Hardest(15),
-    how=lambda: MAS(0.5), loss=LOSS,
+    how=lambda: MAS(0.5), loss=LOSS, on_bad="raise",
 ):  # fmt: skip
     model = net()
     if wrap:
         model = DistributedDataParallel(model)
     return Learner(
         model, optimizer(model.parameters(), lr=lr), loss=loss, repeats=repeats,
-        when=when(), which=which and which(), how=how and how(),
+        when=when(), which=which and which(), how=how and how(), on_bad=on_bad,
     )  # fmt: skip
 
 
@@ -169,6 +169,35 @@ def test_a_job_resumes_with_another_number_of_ranks(tmp_path):
     assert_close(alone.state_dict(), whole.state_dict())
 
 
+def skip(rank, ranks):
+    def loss(outputs, y):
+        return LOSS(outputs, y.clamp(max=1)) * torch.where(y == 7, torch.nan, 1.0)
+
+    clean, guarded = make(loss=loss), make(loss=loss, on_bad="skip")
+    for step, (x, y) in enumerate(stream(40)):
+        x, y = own(rank, ranks, x), own(rank, ranks, y)
+        clean.learn(x, y)
+        bad, label = x[:1].clone(), y[:1].clone()
+        if step % 4 == rank:  # found by its input, on one rank only
+            bad[0, 0] = torch.nan
+        elif step % 4 == 2 + rank:  # found by its loss
+            label[0] = 7
+        else:
+            bad, label = x[:0], y[:0]
+        report = guarded.learn(torch.cat([bad, x]), torch.cat([label, y]))
+        assert report.skipped == len(bad)
+    assert_close(guarded.state_dict(), clean.state_dict(), 0)
+    before = {name: value.clone() for name, value in guarded.state_dict().items()}
+    x, y = (own(rank, ranks, part) for part in next(stream()))
+    report = guarded.learn(x * torch.nan if rank == 1 else x, y)  # a rank with nothing left
+    assert report.step == guarded.step == 40
+    assert_close(guarded.state_dict(), before, 0)
+
+
+def test_bad_samples_on_one_rank_are_skipped_on_it(tmp_path):
+    cluster.run(skip, 2, tmp_path, 2)
+
+
 def same_everywhere(learner):
     """The parameters and buffers are those of rank 0, bit for bit."""
     for value in learner._tensors().values():
@@ -211,8 +240,13 @@ def fail_on_one_rank(rank, ranks):
 
     if rank == 1:
         bad[0] = torch.nan
-    with pytest.raises(NotFiniteError, match="1 of 10 new samples"):  # all see all losses
+    with pytest.raises(RankError if rank == 0 else NotFiniteError, match="1 of 5 new samples"):
         learner.learn(bad, batches[6][1])
+
+    learner.loss = lambda out, y: LOSS(out, y) * (torch.nan if rank == 1 else 1.0)
+    with pytest.raises(NotFiniteError, match="5 of 10 new samples"):  # all see all losses
+        learner.learn(*batches[6])
+    learner.loss = LOSS
 
     broken = {**before}
     if rank == 1:
@@ -328,7 +362,7 @@ EXAMPLE = Path(__file__).parent.parent / "examples" / "ranks.py"
 
 def test_the_example_runs_and_resumes(tmp_path):
     for expected in ("from the start", "from step 100"):
-        job = torchrun(EXAMPLE, "--steps", 100, "--state", tmp_path / "state.safetensors")
+        job = torchrun(EXAMPLE, "--steps", 100, "--state", tmp_path / "state")
         told, _ = job.communicate(timeout=120)
         assert job.returncode == 0, told
         assert expected in told

@@ -18,7 +18,7 @@ It implements Aljundi, Kelchtermans and Tuytelaars, *Task-Free Continual Learnin
 
 from importlib.metadata import version as _version
 
-from taskfree import how, importance, when, which
+from taskfree import checkpoint, how, importance, when, which
 from taskfree.how import MAS
 from taskfree.learner import Learner, NotFiniteError, Report
 from taskfree.when import Every, Never, Plateau, RelativePlateau
@@ -36,6 +36,7 @@ __all__ = [
     "RelativePlateau",
     "Report",
     "Reservoir",
+    "checkpoint",
     "how",
     "importance",
     "when",

@@ -31,7 +31,7 @@ import torch
 import torch.distributed as dist
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from taskfree import arguments
 from taskfree.state import pack, part, unpack
@@ -201,11 +201,14 @@ def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:
     for tensor in tensors.values():
         digest.update(_bytes(tensor))
     signed = header.replace(UNKNOWN.encode(), digest.hexdigest().encode(), 1)
-    with open(path, "wb", buffering=0) as file:
-        _write_all(file.fileno(), signed)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        _write_all(file, signed)
         for tensor in tensors.values():
-            _write_all(file.fileno(), _bytes(tensor))
-        os.fsync(file.fileno())
+            _write_all(file, _bytes(tensor))
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _header(tensors: Mapping[str, Tensor]) -> bytes:
@@ -341,7 +344,7 @@ def _manifest(file: Path, header: bytes) -> dict[str, Any]:
         form, digest = manifest["format"], manifest["digest"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{file.name} has no manifest: it is not a checkpoint") from error
-    if not isinstance(form, int) or not isinstance(digest, str):
+    if type(form) is not int or form < 1 or not isinstance(digest, str):
         raise CheckpointError(f"{file.name} has a manifest that makes no sense")
     if form > FORMAT:
         raise CheckpointError(
@@ -367,6 +370,8 @@ def _load(file: Path, tensors: Mapping[str, Tensor], parts: Mapping[str, Statefu
     try:
         for name, value in parts.items():
             started.append(name)
+            if isinstance(value, nn.Module):
+                _check_dtypes(states[name], before[name])
             value.load_state_dict(states[name])
     except BaseException as error:
         for name in started:
@@ -386,6 +391,14 @@ def _unpacked(file: Path, name: str, flat: Mapping[str, Tensor]) -> Any:
     if not complete:
         raise CheckpointError(f"{file.name} has tensors that its layout of {name} does not name")
     return state
+
+
+def _check_dtypes(there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Raise if a module's tensors are of another dtype: torch would convert them."""
+    for name in there.keys() & here.keys():
+        kinds = [getattr(state[name], "dtype", None) for state in (there, here)]
+        if kinds[0] != kinds[1]:
+            raise ValueError(f"{name} is {kinds[0]} there and {kinds[1]} here")
 
 
 def _copied(state: Any) -> Any:

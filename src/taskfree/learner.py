@@ -28,6 +28,9 @@ from taskfree.which import Buffer, Hardest
 __all__ = ["Learner", "NotFiniteError", "Report"]
 
 
+LARGE = 2**18
+"""Gradients of as many numbers are looked at one by one; smaller ones all in one call."""
+
 OnBad: TypeAlias = Literal["raise", "skip"]
 
 
@@ -599,11 +602,15 @@ def _shares(
 
 def _finite(gradients: list[Tensor]) -> bool:
     """Whether none of the gradients holds a nan or inf, in one pass over them."""
-    found, one = _found(gradients[0].device)
+    # No nan or inf gets lost in a sum, which only reads; it may overflow where there is none.
+    suspects = [g for g in gradients if g.numel() < LARGE or not math.isfinite(g.sum().item())]
+    if not suspects:
+        return True
+    found, one = _found(suspects[0].device)
     try:  # what the scaler of mixed precision uses; a scale of 1 changes nothing
-        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, one)
+        torch._amp_foreach_non_finite_check_and_unscale_(suspects, found, one)
     except RuntimeError:  # on several devices, for example
-        return all(bool(gradient.isfinite().all()) for gradient in gradients)
+        return all(bool(gradient.isfinite().all()) for gradient in suspects)
     if found.item():
         _found.cache_clear()
         return False

@@ -68,6 +68,8 @@ def unpack(flat: Mapping[str, Tensor]) -> Any:
             return content
         if kind == "dict":
             return {key: build(value) for key, value in content}
+        if kind not in ("list", "tuple"):
+            raise ValueError(f"the layout names a {kind!r}, which is nothing that can be saved")
         return (list if kind == "list" else tuple)(build(value) for value in content)
 
     return build(json.loads(bytes(flat[LAYOUT].tolist())))
