@@ -149,6 +149,16 @@ def test_it_is_said_once_and_teaches():
     assert learner.skipped == 2
 
 
+def test_a_call_that_raises_has_skipped_nothing():
+    learner = make(on_bad="skip")
+    x, targets = next(batches(1))
+    x[0] = torch.nan
+    learner.loss = lambda out, targets: 1 / 0
+    with pytest.warns(UserWarning, match="skipped"), pytest.raises(ValueError, match="division"):
+        learner.learn(x, targets)
+    assert (learner.skipped, learner.step) == (0, 0)
+
+
 def test_what_is_not_the_samples_fault_raises_though_bad_ones_are_skipped():
     learner = make(on_bad="skip")
     for batch in batches(3):

@@ -176,25 +176,21 @@ class Learner:
         while True:
             new, bad = self._check_samples(inputs, targets, skipped)
             if bad is not None:
-                inputs, targets = self._leave_out(bad, inputs, targets)
+                inputs, targets = batch.take(inputs, ~bad), batch.take(targets, ~bad)
                 skipped += int(bad.sum())
-            if not all(new):  # no good sample is left, here or on another rank
-                return self._nothing_learned(skipped)
             try:
-                report = self._learn(inputs, targets, new)
+                # If no good sample is left, here or on another rank, the step does not take place.
+                report = self._learn(inputs, targets, new) if all(new) else self._no_step()
             except NotFiniteError as error:
                 if self.on_bad == "raise" or error.bad is None:
                     raise
-                self._tell_of_bad_samples(error)
-                inputs, targets = self._leave_out(error.bad, inputs, targets)
+                if not skipped:
+                    self._tell_of_bad_samples(error)
+                inputs, targets = batch.take(inputs, ~error.bad), batch.take(targets, ~error.bad)
                 skipped += int(error.bad.sum())
             else:
+                self.skipped += skipped
                 return replace(report, skipped=skipped) if skipped else report
-
-    def _leave_out(self, bad: Tensor, inputs: Batch, targets: Batch) -> tuple[Batch, Batch]:
-        """The samples that are not bad."""
-        self.skipped += int(bad.sum())
-        return batch.take(inputs, ~bad), batch.take(targets, ~bad)
 
     def _learn(self, inputs: Batch, targets: Batch, new: list[int]) -> Report:
         """A time step that changes all it has to, or nothing."""
@@ -369,10 +365,10 @@ class Learner:
                 stacklevel=3,
             )
 
-    def _nothing_learned(self, skipped: int) -> Report:
+    def _no_step(self) -> Report:
         """The report of a time step whose samples were all bad: it did not take place."""
         nan = math.nan
-        return Report(self.step, nan, nan, nan, self.when.window_mean, False, False, skipped)
+        return Report(self.step, nan, nan, nan, self.when.window_mean, False, False)
 
     def predict(self, inputs: Batch) -> Any:
         """The model's outputs in eval mode, without gradients; nothing is learned or changed."""
