@@ -24,11 +24,10 @@ results: $(READY)
 bench: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/speed.py
 	.venv-bench/bin/python benchmarks/ranks.py
-	.venv-bench/bin/python benchmarks/endless.py
 
 # 1,000,000 steps: memory and the time a step stay flat
 endless: $(READY)
-	$(BIN)/python benchmarks/endless.py
+	$(BIN)/python reliability/soak.py
 
 # Kill it, break its disk, change its files: about twenty minutes
 reliability: $(READY)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import random
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch._dynamo  # an optimizer imports it at its first step; children should not have to
@@ -36,7 +37,7 @@ class Stream:
         self.position = state["position"]
 
 
-def subject() -> tuple[Learner, Stream]:
+def subject(**options: Any) -> tuple[Learner, Stream]:
     """A learner with momentum, dropout, batch norm, a buffer and importance; and its stream."""
     random.seed(1)
     torch.manual_seed(2)
@@ -46,7 +47,7 @@ def subject() -> tuple[Learner, Stream]:
     learner = Learner(
         model, torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
         loss=nn.CrossEntropyLoss(reduction="none"),
-        when=Every(9), which=Hardest(12, balanced=True), how=MAS(3.0),
+        **{"when": Every(9), "which": Hardest(12, balanced=True), "how": MAS(3.0), **options},
     )  # fmt: skip
     return learner, Stream()
 

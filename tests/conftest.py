@@ -2,7 +2,9 @@ import pytest
 import torch
 from hypothesis import settings
 
-settings.register_profile("tests", deadline=None, max_examples=100)
+from examples import examples
+
+settings.register_profile("tests", examples(100))
 settings.load_profile("tests")
 
 

@@ -11,12 +11,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 
+from examples import examples
 from same import assert_same, snapshot
 from taskfree import MAS, Every, Hardest, Learner, Reservoir, checkpoint
 from taskfree.checkpoint import CheckpointError, resume, save
@@ -79,7 +80,7 @@ def go(learner, stream, steps):
 
 
 @given(st.integers(0, 25), st.booleans(), st.sampled_from(["hardest", "reservoir"]))
-@settings(max_examples=10, deadline=None)
+@examples(10)
 def test_resumes_bit_for_bit_at_any_step(tmp_path_factory, stop, background, which):
     folder = tmp_path_factory.mktemp("run")
     options = {"which": Reservoir(9, seed=2)} if which == "reservoir" else {}
@@ -169,7 +170,7 @@ STATES = st.recursive(
 
 
 @given(STATES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_nested_state_comes_back(tmp_path_factory, state):
     folder = tmp_path_factory.mktemp("any")
     save(folder, thing=Anything(state))
@@ -290,7 +291,7 @@ def test_a_foreign_file(saved):
 
     for write in (
         lambda: save_file({"x": torch.ones(2)}, saved.file),
-        lambda: torch.save({"x": 1}, saved.file),
+        lambda: torch.save({"x": 1}, saved.file),  # noqa: TID251
         lambda: saved.file.write_bytes(b""),
         lambda: saved.file.write_bytes(b"hello"),
         lambda: saved.file.write_bytes(bytes(range(256)) * 40),

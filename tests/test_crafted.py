@@ -76,7 +76,7 @@ def laid_out(text):
 
 def pickled():
     out = io.BytesIO()
-    torch.save({"weight": torch.ones(1)}, out)
+    torch.save({"weight": torch.ones(1)}, out)  # noqa: TID251
     return out.getvalue()
 
 

@@ -4,10 +4,11 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from examples import examples
 from same import assert_same, snapshot
 from taskfree import MAS, Every, Hardest, Learner, NotFiniteError, Recent
 
@@ -79,7 +80,7 @@ def test_a_poisoned_stream_leaves_the_state_of_the_clean_one(kind, rate, repeats
 
 
 @given(st.lists(st.sampled_from([*SPOIL, "good"]), min_size=1, max_size=12), st.integers(1, 2))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_any_mixture(kinds, repeats):
     bad = [kind for kind in kinds if kind != "good"] or ["nan"]
     clean, guarded = make(repeats=repeats), make(repeats=repeats, on_bad="skip")

@@ -18,14 +18,17 @@ It implements Aljundi, Kelchtermans and Tuytelaars, *Task-Free Continual Learnin
 
 from importlib.metadata import version as _version
 
-from taskfree import checkpoint, how, importance, when, which
+from taskfree import checkpoint, events, how, importance, when, which
+from taskfree.advice import Advice
+from taskfree.guards import NotFiniteError
 from taskfree.how import MAS
-from taskfree.learner import Learner, NotFiniteError, Report
+from taskfree.learner import Learner, Report
 from taskfree.when import Every, Never, Plateau, RelativePlateau
 from taskfree.which import Hardest, Recent, Reservoir
 
 __all__ = [
     "MAS",
+    "Advice",
     "Every",
     "Hardest",
     "Learner",
@@ -37,6 +40,7 @@ __all__ = [
     "Report",
     "Reservoir",
     "checkpoint",
+    "events",
     "how",
     "importance",
     "when",

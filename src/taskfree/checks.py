@@ -92,6 +92,10 @@ def check_trigger(make: Callable[[], Trigger]) -> None:
         _require(armed or decision != "plateau", "only an armed trigger may find a plateau")
         _require(trigger.armed or decision != "peak", "a peak must leave the trigger armed")
         _require(isinstance(trigger.window_mean, float), "window_mean must be a float")
+        before = _snapshot(trigger.state_dict())
+        text = trigger.explain(decision).text
+        _require(bool(text) and "\n" not in text, "explain must give one sentence of text")
+        _require(_same(before, trigger.state_dict()), "explain must not change the trigger")
         _require(decision == twin.update(loss), "two new triggers must decide alike")
         state = _snapshot(trigger.state_dict())
         sizes.append(sum(value.numel() for value in state.values()))
@@ -391,7 +395,8 @@ def components() -> list[Component]:
 def _classes(module: ModuleType) -> Iterator[type]:
     for name in module.__all__:
         found = getattr(module, name)
-        if inspect.isclass(found) and not getattr(found, "_is_protocol", False):
+        kept = inspect.isclass(found) and hasattr(found, "load_state_dict")
+        if kept and not getattr(found, "_is_protocol", False):
             yield found
 
 

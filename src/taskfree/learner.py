@@ -15,8 +15,11 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import LBFGS, Optimizer
 
-from taskfree import arguments, batch
+from taskfree import arguments, batch, events, guards
+from taskfree.advice import Adviser
 from taskfree.batch import Batch
+from taskfree.events import Event
+from taskfree.guards import NotFiniteError
 from taskfree.how import MAS, Importance
 from taskfree.importance import evaluating, trainable, unwrapped
 from taskfree.ranks import Ranks, Sharded
@@ -25,22 +28,9 @@ from taskfree.undo import Undo, load_random_state, random_state
 from taskfree.when import Never, RelativePlateau, Trigger
 from taskfree.which import Buffer, Hardest
 
-__all__ = ["Learner", "NotFiniteError", "Report"]
-
-
-LARGE = 2**18
-"""Gradients of as many numbers are looked at one by one; smaller ones all in one call."""
+__all__ = ["Learner", "Report"]
 
 OnBad: TypeAlias = Literal["raise", "skip"]
-
-
-class NotFiniteError(ValueError):
-    """Something was nan or inf: nothing was learned, and the learner is as it was."""
-
-    def __init__(self, told: str, bad: Tensor | None = None) -> None:
-        super().__init__(told)
-        self.bad = bad
-        """Which of the new samples are to blame; None if it is not the samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +53,8 @@ class Report:
     """Whether new, harder data was noticed, so that the next plateau consolidates again."""
     skipped: int = 0
     """How many new samples were left out because of a nan or inf; see `on_bad`."""
+    event: Event | None = None
+    """What led to a plateau or peak, if there was one."""
 
 
 class _Joint(NamedTuple):
@@ -147,6 +139,7 @@ class Learner:
         self.on_bad = arguments.one_of("on_bad", on_bad, ("raise", "skip"))
         self.step = 0
         self.skipped = 0
+        self._adviser = Adviser()
         self._undo = Undo(
             [model, loss] if isinstance(loss, nn.Module) else [model],
             optimizer,
@@ -214,6 +207,8 @@ class Learner:
         passes = [self._differentiate(joint)]  # line 7, n = 1
         loss, buffer_loss = self._means(passes[0], joint)  # raises before anything has changed
         decision = self.when.update(loss + buffer_loss)  # lines 9, 10, 13 and 16 to 21
+        event = None if decision is None else events.describe(self, decision)
+        self._adviser.look(self, decision, loss, y)
         if self.repeats > 1 or self._searches or self._rescores or decision == "plateau":
             self._undo.keep()  # something can still fail after the first step
         self._descend(joint, loss + buffer_loss)  # line 8
@@ -226,6 +221,7 @@ class Learner:
         if self.how is not None and consolidated:
             known = self.which.inputs if self.which is not None and joint.held else x
             self.how.consolidate(self.model, known)  # lines 14 and 15
+            event = event and event.consolidated_as(self.how)
         if self.which is not None:
             self.which.update(losses)  # line 22
         self.step += 1
@@ -237,6 +233,7 @@ class Learner:
             window_mean=self.when.window_mean,
             consolidated=consolidated,
             peak=decision == "peak",
+            event=event,
         )
 
     def _join(self, x: Batch, y: Batch, new: list[int]) -> _Joint:
@@ -283,39 +280,14 @@ class Learner:
         """A step of the optimizer along the gradients, and back towards what must be kept."""
         if self._searches:  # it evaluates the objective itself, several times
             self.optimizer.step(lambda: sum(self._means(self._differentiate(joint), joint, 2)))
-        elif self._safe(loss):
+        elif guards.step_is_safe(self.optimizer, loss):
             self.optimizer.step()
         else:
             self._undo.keep()
             self.optimizer.step()
-            if not self._parameters_are_finite():
-                raise NotFiniteError(
-                    "this step would have made parameters nan or inf; nothing was learned: "
-                    "learning diverges, lower the learning rate"
-                )
+            guards.check_parameters(self.model)
         if self.how is not None:
             self.how.pull_back(self.model, self.optimizer)
-
-    def _safe(self, loss: float) -> bool:
-        """Whether a step cannot leave the range of numbers: if not, it is tried and looked at.
-
-        Gradients can be nan or inf although the losses are not, at the root of 0 for example.
-        """
-        gradients = [p.grad for group in self.optimizer.param_groups for p in group["params"]]
-        dense = [g._values() if g.is_sparse else g for g in gradients if g is not None]
-        if not dense:
-            return True
-        if not _finite(dense):
-            raise NotFiniteError(
-                "gradients are nan or inf although the losses are finite; nothing was learned: "
-                "look for a root, a norm or a logarithm of 0 in model and loss or, if the loss has "
-                "been rising, lower the learning rate"
-            )
-        rate = max(float(group["lr"]) for group in self.optimizer.param_groups)
-        return rate < 1e6 and abs(loss) < 1e15 and torch.finfo(dense[0].dtype).max > 1e30
-
-    def _parameters_are_finite(self) -> bool:
-        return all(bool(value.isfinite().all()) for value in trainable(self.model).values())
 
     def _clear_gradients(self) -> None:
         """What `optimizer.zero_grad` does, for parameters outside of the optimizer too."""
@@ -346,7 +318,7 @@ class Learner:
         advice, to_blame = "check the inputs and targets", None
         if number > 1:
             advice = "learning diverges: lower the learning rate"
-        elif not self._parameters_are_finite():
+        elif not guards.parameters_are_finite(self.model):
             advice = "the model's parameters are not finite themselves: go back to a saved state"
         elif bad[held:].any() and not bad[:held].any():
             to_blame = (bad if joint.places is None else bad[joint.places])[joint.held_here :]
@@ -594,29 +566,6 @@ def _shares(
     share = torch.full((rows,), 1 / new, dtype=dtype, device=device)
     share[:here] = 1 / max(1, held)
     return share
-
-
-def _finite(gradients: list[Tensor]) -> bool:
-    """Whether none of the gradients holds a nan or inf, in one pass over them."""
-    # No nan or inf gets lost in a sum, which only reads; it may overflow where there is none.
-    suspects = [g for g in gradients if g.numel() < LARGE or not math.isfinite(g.sum().item())]
-    if not suspects:
-        return True
-    found, one = _found(suspects[0].device)
-    try:  # what the scaler of mixed precision uses; a scale of 1 changes nothing
-        torch._amp_foreach_non_finite_check_and_unscale_(suspects, found, one)
-    except RuntimeError:  # on several devices, for example
-        return all(bool(gradient.isfinite().all()) for gradient in suspects)
-    if found.item():
-        _found.cache_clear()
-        return False
-    return True
-
-
-@lru_cache(maxsize=4)
-def _found(device: torch.device) -> tuple[Tensor, Tensor]:
-    """A zero that becomes one when something is found, and a scale of one."""
-    return torch.zeros(1, device=device), torch.ones(1, device=device)
 
 
 def _tensors_of(module: nn.Module) -> dict[str, Tensor]:

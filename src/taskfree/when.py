@@ -9,16 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
 from taskfree import arguments
 
-__all__ = ["Decision", "Every", "Never", "Plateau", "RelativePlateau", "Trigger"]
+__all__ = ["Decision", "Every", "Explanation", "Never", "Plateau", "RelativePlateau", "Trigger"]
 
 Decision: TypeAlias = Literal["plateau", "peak"]
+
+
+class Explanation(NamedTuple):
+    """Why a trigger decided as it did."""
+
+    text: str
+    """One sentence with the numbers."""
+    variance: float = math.nan
+    """The variance of the window judged last; nan if there is none."""
+    thresholds: Mapping[str, float] = {}
+    """What the window's numbers were compared with, by name."""
 
 
 class Trigger(Protocol):
@@ -35,6 +46,9 @@ class Trigger(Protocol):
 
     def update(self, loss: float) -> Decision | None:
         """Take in the loss of one time step and decide."""
+
+    def explain(self, decision: Decision | None) -> Explanation:
+        """Why the last update decided so."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that later decisions depend on."""
@@ -58,6 +72,8 @@ class Plateau:
     >>> trigger = Plateau(window=2, mean=0.5, variance=0.1)
     >>> [trigger.update(loss) for loss in [2.0, 0.4, 0.4, 0.4, 0.4, 1.9, 0.3, 0.3]]
     [None, None, 'plateau', None, None, 'peak', None, 'plateau']
+    >>> trigger.explain("plateau").text
+    'the last 2 losses have a mean of 0.3, below 0.5, and a variance of 0, below 0.1'
     """
 
     def __init__(self, window: int, mean: float, variance: float) -> None:
@@ -70,7 +86,7 @@ class Plateau:
     def _start(self, window: int) -> None:
         self.size = arguments.whole("window", window, least=1)
         self.window: tuple[float, ...] = ()
-        self.window_mean = math.nan
+        self.window_mean = self.window_variance = math.nan
         self.armed = True
         self.plateau_mean = 0.0
         self.plateau_deviation = 0.0
@@ -79,10 +95,11 @@ class Plateau:
         """Take in the loss of one time step and decide."""
         self.window = (*self.window, loss)[-self.size :]
         if len(self.window) < self.size:
-            self.window_mean = math.nan
+            self.window_mean = self.window_variance = math.nan
             return None
         mean = self.window_mean = sum(self.window) / self.size
         variance = sum((loss - mean) * (loss - mean) for loss in self.window) / self.size
+        self.window_variance = variance
         if self.armed:
             mean_threshold, variance_threshold = self._thresholds(mean)
             if mean < mean_threshold and variance < variance_threshold:
@@ -98,11 +115,32 @@ class Plateau:
     def _thresholds(self, mean: float) -> tuple[float, float]:
         return self.mean, self.variance
 
+    def explain(self, decision: Decision | None) -> Explanation:
+        """Why the last update decided so."""
+        mean, variance = self.window_mean, self.window_variance
+        if math.isnan(mean):
+            return Explanation(f"the window holds {len(self.window)} of {self.size} losses")
+        said = f"the last {self.size} losses have a mean of {mean:.3g}"
+        if decision == "plateau" or (decision is None and self.armed):
+            low, steady = self._thresholds(mean)
+            text = (
+                f"{said}, {'' if mean < low else 'not '}below {low:.3g}, and a variance of "
+                f"{variance:.3g}, {'' if variance < steady else 'not '}below {steady:.3g}"
+            )
+            return Explanation(text, variance, {"mean": low, "variance": steady})
+        level = self.plateau_mean + self.plateau_deviation
+        text = (
+            f"{said}, {'' if mean > level else 'not '}above {level:.3g}: the last plateau's mean "
+            f"of {self.plateau_mean:.3g} and standard deviation of {self.plateau_deviation:.3g}"
+        )
+        return Explanation(text, variance, {"mean": level})
+
     def state_dict(self) -> dict[str, Tensor]:
         """The window, whether it is armed, and the last plateau's mean and deviation."""
         return {
             "window": torch.tensor(self.window, dtype=torch.float64),
             "window_mean": torch.tensor(self.window_mean, dtype=torch.float64),
+            "window_variance": torch.tensor(self.window_variance, dtype=torch.float64),
             "armed": torch.tensor(self.armed),
             "plateau_mean": torch.tensor(self.plateau_mean, dtype=torch.float64),
             "plateau_deviation": torch.tensor(self.plateau_deviation, dtype=torch.float64),
@@ -116,11 +154,10 @@ class Plateau:
                 f"the saved window holds {len(window)} losses and this trigger's {self.size}; "
                 "load it into a trigger with the window it was saved from"
             )
-        window_mean, armed = state["window_mean"].item(), bool(state["armed"])
-        deviation = state["plateau_deviation"].item()
-        self.plateau_mean = state["plateau_mean"].item()
-        self.window, self.window_mean, self.armed = window, window_mean, armed
-        self.plateau_deviation = deviation
+        names = ("window_mean", "window_variance", "plateau_mean", "plateau_deviation")
+        numbers = {name: state[name].item() for name in names}
+        self.armed, self.window = bool(state["armed"]), window
+        vars(self).update(numbers)
 
 
 class RelativePlateau(Plateau):
@@ -153,6 +190,13 @@ class RelativePlateau(Plateau):
         spread = self.ripple * self.height
         return self.fall * self.height, spread * spread
 
+    def explain(self, decision: Decision | None) -> Explanation:
+        """Why the last update decided so."""
+        told = super().explain(decision)
+        if "variance" not in told.thresholds:
+            return told
+        return told._replace(text=f"{told.text}; it came down from {self.height:.3g}")
+
     def state_dict(self) -> dict[str, Tensor]:
         """The state of the window and the height."""
         return super().state_dict() | {"height": torch.tensor(self.height, dtype=torch.float64)}
@@ -184,6 +228,11 @@ class Every:
         self.since = (self.since + 1) % self.n
         return "plateau" if self.since == 0 else None
 
+    def explain(self, decision: Decision | None) -> Explanation:
+        """How many time steps have passed."""
+        passed = self.n if decision == "plateau" else self.since
+        return Explanation(f"{passed} of {self.n} time steps have passed")
+
     def state_dict(self) -> dict[str, Tensor]:
         """How many time steps have passed since the last consolidation."""
         return {"since": torch.tensor(self.since)}
@@ -206,6 +255,10 @@ class Never:
     def update(self, loss: float) -> Decision | None:
         """Let the loss pass."""
         return None
+
+    def explain(self, decision: Decision | None) -> Explanation:
+        """There is no more to say."""
+        return Explanation("this trigger never decides anything")
 
     def state_dict(self) -> dict[str, Tensor]:
         """Nothing."""

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from taskfree import arguments, report
 from taskfree.experiments import pool, synthetic_figures
+from taskfree.guards import NotFiniteError
 from taskfree.how import MAS, Accumulate, Penalty
-from taskfree.learner import Learner, NotFiniteError, Report
+from taskfree.learner import Learner, Report
 from taskfree.streams import ball
 from taskfree.when import Plateau
 from taskfree.which import Hardest

@@ -1,4 +1,4 @@
-"""A long stream: does memory or the time a step grow? Writes results/endless.json.
+"""A long stream: do memory, open files or the time a step grow? Writes results/endless.json.
 
 The stream moves on to another quadrant every 1,000 steps, so that the learner consolidates again
 and again. The first tenth is left out of the fit, for caches to fill.
@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,12 +20,27 @@ from torch import nn
 from taskfree import MAS, Hardest, Learner, Plateau
 from taskfree.experiments import pool, synthetic
 from taskfree.streams import ball
+from taskfree.when import Decision
 
 
 def resident() -> int:
     """The process's resident memory in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def open_files() -> int:
+    """How many files the process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+class KeepsEverything(Plateau):
+    """A control: a trigger whose window forgets nothing."""
+
+    def update(self, loss: float) -> Decision | None:
+        """Judge the last losses, and keep all of them."""
+        self.all = (*getattr(self, "all", ()), [loss] * 20)
+        return super().update(loss)
 
 
 def slope(points: list[tuple[float, float]]) -> float:
@@ -34,7 +50,7 @@ def slope(points: list[tuple[float, float]]) -> float:
     return float((x * (y - y.mean())).sum() / (x * x).sum())
 
 
-def run(steps: int, every: int) -> dict[str, object]:
+def run(steps: int, every: int, trigger: type[Plateau] = Plateau) -> dict[str, Any]:
     """Learn `steps` time steps; measure memory and time each `every`."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
@@ -43,13 +59,13 @@ def run(steps: int, every: int) -> dict[str, object]:
         model,
         torch.optim.SGD(model.parameters(), lr=0.05),
         loss=nn.CrossEntropyLoss(reduction="none"),
-        when=Plateau(window=5, mean=0.6, variance=0.1),
+        when=trigger(window=5, mean=0.6, variance=0.1),
         which=Hardest(30),
         how=MAS(10),
         repeats=1,
     )
     quadrants = [list(ball.batches(*ball.quadrant(q, 4000, generator), 20)) for q in (1, 2, 3, 4)]
-    memory, seconds, consolidations, batch = [], [], 0, []
+    memory, seconds, files, consolidations, batch = [], [], set(), 0, []
     for step in range(steps):
         x, y = quadrants[step // 1000 % 4][step % 200]
         started = perf_counter()
@@ -57,12 +73,15 @@ def run(steps: int, every: int) -> dict[str, object]:
         batch.append(perf_counter() - started)
         if len(batch) == every:
             memory.append((step + 1, resident()))
+            files.add(open_files())
             seconds.append((step + 1, median(batch)))
             batch = []
     settled = len(memory) // 10
     third = len(seconds) // 3
     return {
         "steps": steps,
+        "samples": 20 * steps,
+        "open files": sorted(files),
         "consolidations": consolidations,
         "bytes per 1,000 steps": round(1000 * slope(memory[settled:]), 1),
         "resident MiB, first and last": [
@@ -82,7 +101,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("results/endless.json"))
     options = parser.parse_args()
     result = {
-        "command": f"python benchmarks/endless.py --steps {options.steps}",
+        "command": f"python reliability/soak.py --steps {options.steps}",
         "versions": pool.versions(),
         **run(options.steps, options.every),
     }

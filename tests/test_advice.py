@@ -1,0 +1,103 @@
+"""What goes wrong quietly is told once, with what to do; what goes well is not."""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from same import assert_same, snapshot
+from taskfree import MAS, Advice, Every, Hardest, Learner, Plateau, Recent, RelativePlateau
+
+
+def make(lr=0.1, **options):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    return Learner(model, optimizer, loss=nn.CrossEntropyLoss(reduction="none"), **options)
+
+
+def stream(steps, label=None):
+    generator = torch.Generator().manual_seed(5)
+    for step in range(steps):
+        x = torch.randn(6, 2, generator=generator)
+        yield x, (x[:, 0] > 0).long() if label is None else torch.full((6,), label(step))
+
+
+def advice(learner, batches):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for x, y in batches:
+            learner.learn(x, y)
+    assert all(warning.category is Advice for warning in told)
+    assert all(warning.filename == __file__ for warning in told)  # it points at the user's line
+    return [str(warning.message) for warning in told]
+
+
+def test_nothing_is_said_when_all_is_well():
+    assert advice(make(when=Plateau(5, mean=1.0, variance=0.1)), stream(1200)) == []
+
+
+def test_a_trigger_that_never_fires():
+    (told,) = advice(make(when=Plateau(5, mean=1e-9, variance=1e-9)), stream(2500))
+    assert "no plateau was found in 1000 time steps" in told
+    assert "not below 1e-09" in told
+    assert "Raise the thresholds" in told
+
+
+@pytest.mark.parametrize("options", [{"when": None}, {"how": None}, {"when": Every(2000)}])
+def test_who_never_consolidates_on_purpose_is_not_told(options):
+    assert advice(make(**options), stream(1200)) == []
+
+
+def test_a_trigger_that_fires_at_every_peak():
+    learner = make(lr=0.5, when=Plateau(2, mean=1e9, variance=1e9), which=None, how=MAS(0.0))
+    noise = ((x, torch.randint(2, (6,))) for x, _ in stream(400))
+    (told,) = advice(learner, noise)
+    assert "each of the last 10 peaks was followed by a plateau within 2 time steps" in told
+    assert "lower these thresholds" in told
+
+
+def test_a_buffer_of_one_label():
+    learner = make(which=Recent(8), when=RelativePlateau())
+    (told,) = advice(learner, stream(400, label=lambda step: step // 100 % 2))
+    assert "the buffer holds 8 samples of label 1 and of no other" in told
+    assert "balanced=True" in told
+
+
+def test_one_label_is_no_fault_of_the_buffer_while_no_other_has_come():
+    assert advice(make(which=Hardest(8), when=Every(20)), stream(300, label=lambda step: 1)) == []
+
+
+def test_an_unstable_penalty():
+    learner = make(lr=0.5, when=Every(50), how=MAS(200.0, penalty="gradient"))
+    (told,) = advice(learner, stream(51))
+    largest = max(float(value.max()) for value in learner.how.importance.values())
+    assert f"0.5 * 200 * {largest:.3g} = {100 * largest:.3g}" in told
+    assert f"a strength below {4 / largest:.3g}" in told
+
+
+def test_a_penalty_below_the_limit_is_let_alone():
+    assert advice(make(when=Every(50), how=MAS(0.5, penalty="gradient")), stream(60)) == []
+    assert advice(make(when=Every(50), how=MAS(1e6)), stream(60)) == []
+
+
+def test_a_loss_that_is_flat_from_the_start():
+    (told,) = advice(make(lr=1e-9, when=None, which=None), stream(600))
+    assert "the loss is flat from the start" in told
+    assert "another learning rate" in told
+
+
+def test_advice_that_is_an_error_changes_nothing_and_is_given_once():
+    learner = make(lr=1e-9, when=None, which=None)
+    batches = list(stream(501))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Advice)
+        for x, y in batches[:499]:
+            learner.learn(x, y)
+        before = snapshot(learner)
+        with pytest.raises(Advice, match="flat"):
+            learner.learn(*batches[499])
+        assert_same(before, snapshot(learner))
+        learner.learn(*batches[499])
+    assert learner.step == 500
