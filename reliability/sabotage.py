@@ -1,0 +1,44 @@
+"""A plugin for pytest that breaks the library, as the environment's BROKEN says: controls."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from taskfree import Hardest, Learner, Plateau
+
+
+def buffer() -> None:
+    """The hardest buffer keeps the easiest samples."""
+    update = Hardest.update
+    Hardest.update = lambda self, losses: update(self, -losses)  # type: ignore[method-assign]
+
+
+def trigger() -> None:
+    """A saved trigger forgets that it is disarmed."""
+    load = Plateau.load_state_dict
+
+    def forgets(self: Plateau, state: Any) -> None:
+        load(self, state)
+        self.armed = True
+
+    Plateau.load_state_dict = forgets  # type: ignore[method-assign]
+
+
+def momentum() -> None:
+    """A saved learner forgets its momentum."""
+    state_dict = Learner.state_dict
+
+    def forgets(self: Learner) -> Any:
+        kept = dict(self.optimizer.state)
+        self.optimizer.state.clear()
+        state = state_dict(self)
+        self.optimizer.state.update(kept)
+        return state
+
+    Learner.state_dict = forgets  # type: ignore[method-assign]
+
+
+BROKEN = {"buffer": buffer, "trigger": trigger, "momentum": momentum}
+if os.environ.get("BROKEN"):
+    BROKEN[os.environ["BROKEN"]]()
