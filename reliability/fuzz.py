@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle  # noqa: TID251
 import random
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -70,6 +73,21 @@ def digest(chance: random.Random, content: bytes, other: bytes) -> bytes:
 MUTATIONS: tuple[Mutation, ...] = (flip, cut, more, overwrite, move, splice, digest)
 
 
+CODE = ("exec", "compile", "import", "pickle.find_class", "os.system", "os.exec", "os.spawn",
+        "subprocess.Popen", "ctypes.dlopen", "marshal.loads")  # fmt: skip
+"""What an audit hook is told when code is run, or is about to be."""
+_seen: dict[str, int] = {"code events": 0}
+
+
+def _audit(event: str, _: object) -> None:
+    if _watching and event in CODE:
+        _seen["code events"] += 1
+
+
+_watching: list[bool] = []
+sys.addaudithook(_audit)
+
+
 class Hang(BaseException):
     """Reading a file took too long."""
 
@@ -90,7 +108,9 @@ def run(files: int, seed: int = 0) -> dict[str, int]:
     for number, model in enumerate(models):
         originals.append(checkpoint.save(folder / str(number), model=model).file.read_bytes())
     file = folder / "0" / "00000001.safetensors"
+    checkpoint.resume(folder / "0", model=models[0])  # what is imported at the first time
     counts = {"files": 0, "refused": 0, "accepted": 0, "other errors": 0, "hangs": 0}
+    _seen["code events"] = 0
     signal.signal(signal.SIGALRM, alarm)
     while counts["files"] < files:
         changed = chance.choice(MUTATIONS)(chance, *originals)
@@ -99,6 +119,7 @@ def run(files: int, seed: int = 0) -> dict[str, int]:
         file.write_bytes(changed)
         counts["files"] += 1
         signal.setitimer(signal.ITIMER_REAL, 5)
+        _watching.append(True)
         try:
             checkpoint.resume(folder / "0", model=models[0])
             counts["accepted"] += 1
@@ -109,9 +130,26 @@ def run(files: int, seed: int = 0) -> dict[str, int]:
         except Exception:
             counts["other errors"] += 1
         finally:
+            _watching.clear()
             signal.setitimer(signal.ITIMER_REAL, 0)
     shutil.rmtree(folder)
-    return counts
+    return counts | _seen
+
+
+class _Harm:
+    """What a pickle can hold."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return eval, ("1 + 1",)
+
+
+def unpickle() -> dict[str, int]:
+    """A control: the hook sees the code that a pickle runs."""
+    content = pickle.dumps(_Harm())
+    _watching.append(True)
+    pickle.loads(content)  # noqa: S301
+    _watching.clear()
+    return dict(_seen)
 
 
 def without_digest(files: int) -> dict[str, int]:

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 SPEED = ROOT / "docs/speed.md"
+RELIABILITY = ROOT / "docs/reliability.md"
 
 
 def table():
@@ -112,7 +113,39 @@ def targets():
     return "\n".join(lines) + "\n"
 
 
-WRITTEN = {"results": (README, table), "speed": (README, speed), "targets": (SPEED, targets)}
+def reliability():
+    """What was attacked, what was found, and that the controls failed."""
+    results = json.loads((ROOT / "results/reliability.json").read_text())["results"]
+
+    def told(found):
+        simple = {
+            name: value
+            for name, value in found.items()
+            if not isinstance(value, dict | list) or len(value) == 1
+        }
+        return ", ".join(f"{name}: {_number(value)}" for name, value in simple.items())
+
+    lines = ["| check | found | its control: found | |", "|---|---|---|---|"]
+    for row in results.values():
+        controls = "; ".join(
+            f"*{name}*: {told(found) if isinstance(found, dict) else found}"
+            for name, found in row["controls"].items()
+        )
+        held = "held" if row["held"] and row["controls failed"] else "**did not hold**"
+        lines.append(f"| {row['check']} | {told(row['found'])} | {controls} | {held} |")
+    return "\n".join(lines) + "\n"
+
+
+def _number(value):
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+WRITTEN = {
+    "results": (README, table),
+    "speed": (README, speed),
+    "targets": (SPEED, targets),
+    "reliability": (RELIABILITY, reliability),
+}
 
 
 def block(name):

@@ -1,0 +1,152 @@
+"""Change the core in every small way that mutmut knows: the tests must notice.
+
+A mutant is a copy of the library with one small change: another comparison, another number, a
+statement's value None. Texts for people are not code: a change inside a message, a name of a
+keyword in it, or a type's name for the checker is not counted.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+CORE = ("when", "which", "how", "importance", "learner", "guards", "checkpoint", "state", "undo")
+TESTS = (
+    "when", "which", "how", "importance", "learner", "guards", "checkpoint", "crafted", "state",
+    "undo", "bad_input", "checks", "advice", "events",
+)  # fmt: skip
+SELECTED = [
+    *(f"tests/test_{name}.py" for name in TESTS),
+    # it looks at the stack, which is deeper in a mutant
+    "--deselect=tests/test_advice.py::test_it_points_at_the_line_that_called",
+]
+SETTINGS = f"""
+[tool.mutmut]
+source_paths = ["src/"]
+only_mutate = {[f"src/taskfree/{name}.py" for name in CORE]}
+pytest_add_cli_args_test_selection = {SELECTED}
+pytest_add_cli_args = ["-n", "0", "-p", "no:cacheprovider"]
+also_copy = ["tests", "README.md", "pyproject.toml", "docs", "results", "CHANGELOG.md"]
+"""
+
+
+UNCHANGED = "mutmut runs the tests on the code as it is, and stops if one fails"
+
+
+def run(mutmut: Path, core: tuple[str, ...] = CORE) -> dict[str, object]:
+    """Counts of mutants by module, and the survivors."""
+    folder = Path(tempfile.mkdtemp(prefix="taskfree-mutants-"))
+    for name in ("src", "tests", "docs", "results"):
+        shutil.copytree(ROOT / name, folder / name)
+    for name in ("README.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, folder)
+    settings = (ROOT / "pyproject.toml").read_text() + SETTINGS
+    (folder / "pyproject.toml").write_text(settings)
+    with open(folder / "log", "w") as log:
+        subprocess.run(
+            [mutmut, "run", "--max-children", "2"], cwd=folder, stdout=log, stderr=log,
+            env={**os.environ, "PYTHONPATH": ""}, check=True,
+        )  # fmt: skip
+    found = collect(folder / "mutants" / "src" / "taskfree", core)
+    shutil.rmtree(folder)
+    return found
+
+
+def collect(folder: Path, core: tuple[str, ...] = CORE) -> dict[str, object]:
+    """What became of every mutant."""
+    modules: dict[str, dict[str, int]] = {}
+    survivors = []
+    for name in core:
+        codes = json.loads((folder / f"{name}.py.meta").read_text())["exit_code_by_key"]
+        functions = _functions(folder / f"{name}.py")
+        counts = modules[name] = {"mutants": 0, "killed": 0, "texts": 0}
+        for key, code in codes.items():
+            own = key.rpartition(".")[2]
+            original = own.rpartition("__mutmut_")[0] + "__mutmut_orig"
+            before, after = functions[original], functions[own]
+            if _only_text(before, after):
+                counts["texts"] += 1
+                continue
+            counts["mutants"] += 1
+            counts["killed"] += code not in (0, None, 33)  # 33: no test runs the function
+            if code in (0, None, 33):
+                survivors.append(f"{key}: {_difference(before, after)}")
+    total, killed = (sum(m[what] for m in modules.values()) for what in ("mutants", "killed"))
+    return {
+        "mutants": total, "killed": killed, "percent": round(100 * killed / total, 1),
+        "modules": modules, "survivors": survivors,
+    }  # fmt: skip
+
+
+def _functions(file: Path) -> dict[str, ast.AST]:
+    tree = ast.parse(file.read_text())
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+def _only_text(before: ast.AST, after: ast.AST) -> bool:
+    """Whether two functions differ in texts for people only."""
+    return _without_text(before) == _without_text(after)
+
+
+def _without_text(function: ast.AST) -> str:
+    tree = ast.parse(ast.unparse(function))
+    tree.body[0].name = "f"  # type: ignore[attr-defined]
+    return ast.dump(_Texts().visit(tree))
+
+
+class _Texts(ast.NodeTransformer):
+    """Takes out sentences, what is raised or warned with, and the types of variables."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """A text with a blank in it is a sentence."""
+        if isinstance(node.value, str) and " " in node.value.strip("X"):
+            return ast.Constant("")
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        """So is a text with numbers in it."""
+        texts = (part.value for part in node.values if isinstance(part, ast.Constant))
+        return ast.Constant("") if any(" " in str(text) for text in texts) else node
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        """Which error it is counts; its words do not."""
+        call = node.exc
+        if isinstance(call, ast.Call):
+            return ast.Raise(call.func, node.cause)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Hints, the names that a check of arguments tells, and checks of lengths while zipping."""
+        self.generic_visit(node)
+        told = ("hint", "stacklevel", "strict", "name")
+        node.keywords = [word for word in node.keywords if word.arg not in told]
+        if (
+            ast.unparse(node.func).startswith("arguments.")
+            or ast.unparse(node.func) == "batch.check"
+        ):
+            node.args = node.args[1:]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """Types are for the checker."""
+        self.generic_visit(node)
+        node.annotation = ast.Constant("")
+        return node
+
+
+def _difference(before: ast.AST, after: ast.AST) -> str:
+    texts = [ast.unparse(node).splitlines()[1:] for node in (before, after)]
+    lines = difflib.unified_diff(*texts, lineterm="", n=0)
+    changed = [
+        re.sub(r"\s+", " ", line) for line in lines if line[:1] in "+-" and line[1:2] != line[:1]
+    ]
+    return " ".join(changed[:4])
