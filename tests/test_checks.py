@@ -21,7 +21,7 @@ def test_every_component_of_the_package(component):
 def test_none_is_left_out():
     names = {component.name.split("(")[0] for component in COMPONENTS}
     assert names == {
-        "Plateau", "RelativePlateau", "Every", "Never", "Hardest", "Recent", "Reservoir", "MAS",
+        "Plateau", "RelativePlateau", "Settled", "Every", "Never", "Hardest", "Recent", "Reservoir", "MAS",
     }  # fmt: skip
     assert len(COMPONENTS) == 4 + 4 + 2 + 12
 

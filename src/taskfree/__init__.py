@@ -23,7 +23,7 @@ from taskfree.advice import Advice
 from taskfree.guards import NotFiniteError
 from taskfree.how import MAS
 from taskfree.learner import Learner, Report
-from taskfree.when import Every, Never, Plateau, RelativePlateau
+from taskfree.when import Every, Never, Plateau, RelativePlateau, Settled
 from taskfree.which import Hardest, Recent, Reservoir
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "RelativePlateau",
     "Report",
     "Reservoir",
+    "Settled",
     "checkpoint",
     "events",
     "how",

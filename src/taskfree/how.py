@@ -21,7 +21,7 @@ from taskfree.state import nest, part
 __all__ = ["MAS", "Importance"]
 
 Accumulate: TypeAlias = Literal["mean", "decay", "sum"]
-Penalty: TypeAlias = Literal["proximal", "gradient"]
+Penalty: TypeAlias = Literal["relative", "proximal", "gradient"]
 
 
 class Importance(Protocol):
@@ -67,7 +67,9 @@ class MAS:
         penalty: `"proximal"`, after the optimizer's step the parameters go to the exact minimum of
             the penalty seen from there, which is stable at any strength; `"gradient"`, the
             paper's: its gradient is added to the loss's, which diverges where
-            lr * strength * importance passes 2.
+            lr * strength * importance passes 2; `"relative"`, proximal with a strength that has no
+            units: each step takes a parameter of mean importance back by strength / (1 + strength)
+            of its way to the anchor, whatever the scale of loss and outputs.
         output: importance is the sensitivity of the `"squared"` norm of the output, or of its
             `"norm"`.
 
@@ -91,7 +93,7 @@ class MAS:
             "strength", strength, least=0, hint="0 switches the penalty off"
         )
         self.accumulate = arguments.one_of("accumulate", accumulate, ("mean", "decay", "sum"))
-        self.penalty = arguments.one_of("penalty", penalty, ("proximal", "gradient"))
+        self.penalty = arguments.one_of("penalty", penalty, ("relative", "proximal", "gradient"))
         self.output: Output = output
         arguments.one_of("output", output, ("squared", "norm"))
         self.importance: dict[str, Tensor] = {}
@@ -169,8 +171,9 @@ class MAS:
 
         With a = lr * strength * importance this is the exact minimum of
         strength/2 * importance * (theta - anchor)^2 + (theta - theta_after_step)^2 / (2 lr).
+        With `penalty="relative"`, a = strength * importance / the mean importance.
         """
-        if self.penalty != "proximal" or not self.importance:
+        if self.penalty == "gradient" or not self.importance:
             return
         rates = [float(group["lr"]) for group in optimizer.param_groups]
         now = [(value.requires_grad, value.data_ptr()) for value, _ in self._held(model)]
@@ -193,13 +196,21 @@ class MAS:
             for value in group["params"]
         }
         held = [(p, name) for p, name in self._held(model) if p.requires_grad and id(p) in rates]
+        mean = self._mean() if self.penalty == "relative" else None
         weights = []
         for parameter, name in held:
             largest = torch.finfo(parameter.dtype).max
-            a = self.importance[name] * min(rates[id(parameter)] * self.strength, largest)
+            scale = rates[id(parameter)] if mean is None else 1 / mean
+            a = self.importance[name] * min(scale * self.strength, largest)
             a.clamp_(max=largest)
             weights.append(a.div_(a + 1))
         return [p.detach() for p, _ in held], [self.anchor[name] for _, name in held], weights
+
+    def _mean(self) -> float:
+        """The mean importance over all parameters; tiny if all is 0, so that nothing is held."""
+        total = sum(value.sum(dtype=torch.float64).item() for value in self.importance.values())
+        count = sum(value.numel() for value in self.importance.values())
+        return max(total / count, torch.finfo(torch.float64).tiny)
 
     def _held(self, model: nn.Module) -> list[tuple[nn.Parameter, str]]:
         """The parameters that have an importance, frozen or not, with their names."""

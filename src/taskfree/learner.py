@@ -25,7 +25,7 @@ from taskfree.importance import evaluating, trainable, unwrapped
 from taskfree.ranks import Ranks, Sharded
 from taskfree.state import load_optimizer, nest, pack, part, unpack
 from taskfree.undo import Undo, load_random_state, random_state
-from taskfree.when import Never, RelativePlateau, Trigger
+from taskfree.when import Never, Settled, Trigger
 from taskfree.which import Buffer, Hardest
 
 __all__ = ["Learner", "Report"]
@@ -129,12 +129,12 @@ class Learner:
         self.model = model
         self.optimizer = optimizer
         self.loss = loss
-        self.when: Trigger = RelativePlateau() if when is ... else Never() if when is None else when
+        self.when: Trigger = Settled() if when is ... else Never() if when is None else when
         self._ranks = Ranks.joined(model)
         self.which: Buffer | None = Hardest(30) if which is ... else which
         if self._ranks is not None and self.which is not None:
             self.which = Sharded(self.which, self._ranks)
-        self.how: Importance | None = MAS(strength=20.0) if how is ... else how
+        self.how: Importance | None = MAS(strength=0.01, penalty="relative") if how is ... else how
         self.repeats = arguments.whole("repeats", repeats, least=1)
         self.on_bad = arguments.one_of("on_bad", on_bad, ("raise", "skip"))
         self.step = 0

@@ -16,7 +16,16 @@ from torch import Tensor
 
 from taskfree import arguments
 
-__all__ = ["Decision", "Every", "Explanation", "Never", "Plateau", "RelativePlateau", "Trigger"]
+__all__ = [
+    "Decision",
+    "Every",
+    "Explanation",
+    "Never",
+    "Plateau",
+    "RelativePlateau",
+    "Settled",
+    "Trigger",
+]
 
 Decision: TypeAlias = Literal["plateau", "peak"]
 
@@ -149,15 +158,228 @@ class Plateau:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         window = tuple(state["window"].tolist())
-        if len(window) > self.size:
-            raise ValueError(
-                f"the saved window holds {len(window)} losses and this trigger's {self.size}; "
-                "load it into a trigger with the window it was saved from"
-            )
+        _check_window(window, self.size)
         names = ("window_mean", "window_variance", "plateau_mean", "plateau_deviation")
         numbers = {name: state[name].item() for name in names}
         self.armed, self.window = bool(state["armed"]), window
         vars(self).update(numbers)
+
+
+class Settled:
+    """Consolidate where the loss has stopped falling, once after each rise: nothing to set.
+
+    A *plateau*: the steps since the last rise, at least `least` of them, are seen in thirds, and
+    in the last third the loss was lower than in the second by less than a tenth of all that it has
+    come down. It takes a slow descent as long as it takes.
+
+    A *peak*: the window's mean is above the level of the plateau by a tenth of that descent, and by
+    five times its standard error, which the differences of successive losses before the window
+    tell. The level follows the loss down. If it comes down by another quarter of the descent, the
+    knowledge has become better than what was kept, and the next plateau consolidates again.
+
+    Losses are only compared with each other: multiplied by any number, or moved by one, they lead
+    to the same decisions. The state is a few numbers, however long the stream.
+
+    Args:
+        window: how many losses are looked at together.
+        least: how many steps after a rise a plateau is found at the earliest.
+
+    >>> trigger = Settled(window=2, least=6)
+    >>> losses = [8, 4, 2, 1, 1, 1, 1, 9, 9, 1, 1, 1, 1, 1, 1]
+    >>> [(step, d) for step, loss in enumerate(losses) if (d := trigger.update(100 * loss))]
+    [(5, 'plateau'), (8, 'peak'), (14, 'plateau')]
+    """
+
+    def __init__(self, window: int = 5, least: int = 60) -> None:
+        self.size = arguments.whole("window", window, least=1)
+        self.least = arguments.whole("least", least, least=3)
+        self.window: tuple[float, ...] = ()
+        self.window_mean = math.nan
+        self.armed = True
+        self.noise = self._before = math.nan
+        """The variance of single losses, and the loss before the window."""
+        self._differences = 0
+        self.height = -math.inf
+        """The highest mean of a window since the last rise."""
+        self.level = math.inf
+        """The lowest mean of some steps since then."""
+        self.descent = math.nan
+        """How far the loss had come down at the last plateau."""
+        self._kept_level = math.nan
+        self._risen = (math.nan, math.nan)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Look for a plateau from here on."""
+        self.armed = True
+        self.level = math.inf
+        self._thirds = (math.nan, math.nan)
+        self._blocks: tuple[float, ...] = ()
+        self._length = self.size
+        self._count, self._sum = 0, 0.0
+
+    def update(self, loss: float) -> Decision | None:
+        """Take in the loss of one time step and decide."""
+        self._measure_noise()
+        self.window = (*self.window, loss)[-self.size :]
+        full = len(self.window) == self.size
+        mean = self.window_mean = sum(self.window) / self.size if full else math.nan
+        if self.armed:
+            return self._look_for_plateau(loss, mean)
+        return self._look_for_peak(loss, mean)
+
+    def _measure_noise(self) -> None:
+        """Take in the loss that leaves the window: a rise must not hide in its own noise."""
+        if len(self.window) < self.size:
+            return
+        difference = self.window[0] - self._before
+        if not math.isnan(difference):
+            square, self._differences = difference * difference / 2, self._differences + 1
+            share = max(1 / MEMORY, 1 / self._differences)
+            self.noise = square if self._differences == 1 else self.noise + share * (
+                square - self.noise
+            )  # fmt: skip
+        self._before = self.window[0]
+
+    def _look_for_plateau(self, loss: float, mean: float) -> Decision | None:
+        if not math.isnan(mean):
+            self.height = max(self.height, mean)
+            back = (self.height - self.level) / 2  # half of the way up again: a new rise
+            if mean > self.level + max(back, self._least_rise()):
+                self._begin()
+                self.height = mean
+        self._count, self._sum = self._count + 1, self._sum + loss
+        if self._count < self._length:
+            return None
+        block, self._count, self._sum = self._sum / self._count, 0, 0.0
+        self._blocks, self.level = (*self._blocks, block), min(self.level, block)
+        if self._levels_off():
+            self._keep()
+            return "plateau"
+        if len(self._blocks) == BLOCKS:  # blocks twice as long, half as many
+            pairs = zip(self._blocks[::2], self._blocks[1::2], strict=True)
+            self._blocks, self._length = tuple((a + b) / 2 for a, b in pairs), 2 * self._length
+        return None
+
+    def _levels_off(self) -> bool:
+        """Whether the loss has come down by little in the last third of the time."""
+        third = len(self._blocks) // 3
+        if not third or len(self._blocks) * self._length < self.least:
+            return False
+        last = sum(self._blocks[-third:]) / third
+        before = sum(self._blocks[-2 * third : -third]) / third
+        self._thirds = (before, last)
+        return before - last <= FALL * (self.height - last)
+
+    def _keep(self) -> None:
+        """Remember the plateau, and look for a rise from here on."""
+        self.armed = False
+        self.level = self._kept_level = self._thirds[1]
+        self.descent = self.height - self.level
+        self._count, self._sum = 0, 0.0
+
+    def _look_for_peak(self, loss: float, mean: float) -> Decision | None:
+        rise = max(RISE * self.descent, self._least_rise())
+        if mean > self.level + rise:
+            self._risen = (self.level, rise)
+            self._begin()
+            self.height = mean
+            return "peak"
+        self._count, self._sum = self._count + 1, self._sum + loss
+        if self._count == 5 * self.size:
+            self.level = min(self.level, self._sum / self._count)
+            self._count, self._sum = 0, 0.0
+            if self.level < self._kept_level - FURTHER * self.descent:
+                self._begin()
+        return None
+
+    def _least_rise(self) -> float:
+        """The least rise of the window's mean that is not noise."""
+        return 0.0 if math.isnan(self.noise) else ERRORS * math.sqrt(self.noise / self.size)
+
+    def explain(self, decision: Decision | None) -> Explanation:
+        """Why the last update decided so."""
+        if math.isnan(self.window_mean):
+            return Explanation(f"the window holds {len(self.window)} of {self.size} losses")
+        mean = self.window_mean
+        variance = sum((loss - mean) * (loss - mean) for loss in self.window) / self.size
+        if decision == "peak":
+            return self._explain_rise(*self._risen, variance)
+        if decision is None and not self.armed:
+            rise = max(RISE * self.descent, self._least_rise())
+            return self._explain_rise(self.level, rise, variance)
+        before, last = self._thirds
+        if math.isnan(last):
+            steps = len(self._blocks) * self._length + self._count
+            return Explanation(
+                f"{steps} of at least {self.least} steps since the last rise", variance
+            )
+        limit = FALL * (self.height - last)
+        text = (
+            f"in the last third of the steps since the last rise the loss was {last:.3g}, lower by "
+            f"{before - last:.3g} than in the third before, {'' if decision else 'not '}within a "
+            f"tenth of the {self.height - last:.3g} that it has come down"
+        )
+        return Explanation(text, variance, {"fall": limit})
+
+    def _explain_rise(self, level: float, rise: float, variance: float) -> Explanation:
+        risen = self.window_mean > level + rise
+        text = (
+            f"the last {self.size} losses have a mean of {self.window_mean:.3g}, "
+            f"{'' if risen else 'not '}above {level + rise:.3g}: the level of {level:.3g} and what "
+            "noise, or a tenth of the descent to it, may add"
+        )
+        return Explanation(text, variance, {"mean": level + rise})
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The window, the blocks since the last rise and a few numbers."""
+        return {
+            "armed": torch.tensor(self.armed),
+            "window": torch.tensor(self.window, dtype=torch.float64),
+            "blocks": torch.tensor(self._blocks, dtype=torch.float64),
+            "counts": torch.tensor([self._differences, self._length, self._count]),
+            "numbers": torch.tensor(
+                [
+                    self.window_mean, self.noise, self._before, self.height, self.level,
+                    self.descent, self._kept_level, self._sum, *self._thirds,
+                ],
+                dtype=torch.float64,
+            ),
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from a saved state."""
+        window = tuple(state["window"].tolist())
+        _check_window(window, self.size)
+        armed, blocks = bool(state["armed"]), tuple(state["blocks"].tolist())
+        differences, length, count = state["counts"].tolist()
+        numbers = state["numbers"].tolist()
+        (
+            self.window_mean, self.noise, self._before, self.height, self.level, self.descent,
+            self._kept_level, self._sum,
+        ) = numbers[:8]  # fmt: skip
+        self._thirds = (numbers[8], numbers[9])
+        self.window, self._blocks, self.armed = window, blocks, armed
+        self._differences, self._length, self._count = differences, length, count
+
+
+FALL, RISE, FURTHER = 0.1, 0.1, 0.25
+"""Of a descent: what may be left of it at a plateau, what a rise must regain, and what the loss
+must come down further for the next plateau to count."""
+ERRORS = 5
+"""How many standard errors a rise must be."""
+MEMORY = 20
+"""How many differences of losses the noise is a mean of, about."""
+BLOCKS = 12
+"""How many blocks the time since the last rise is seen in, at most."""
+
+
+def _check_window(window: tuple[float, ...], size: int) -> None:
+    if len(window) > size:
+        raise ValueError(
+            f"the saved window holds {len(window)} losses and this trigger's {size}; "
+            "load it into a trigger with the window it was saved from"
+        )
 
 
 class RelativePlateau(Plateau):
