@@ -21,9 +21,9 @@ def test_every_component_of_the_package(component):
 def test_none_is_left_out():
     names = {component.name.split("(")[0] for component in COMPONENTS}
     assert names == {
-        "Plateau", "RelativePlateau", "Settled", "Every", "Never", "Hardest", "Recent", "Reservoir", "MAS",
+        "Plateau", "RelativePlateau", "Settled", "At", "Every", "Never", "Hardest", "Recent", "Reservoir", "MAS",
     }  # fmt: skip
-    assert len(COMPONENTS) == 4 + 4 + 2 + 12
+    assert len(COMPONENTS) == 6 + 4 + 2 + 18
 
 
 def plateau():

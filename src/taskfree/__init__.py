@@ -23,12 +23,13 @@ from taskfree.advice import Advice
 from taskfree.guards import NotFiniteError
 from taskfree.how import MAS
 from taskfree.learner import Learner, Report
-from taskfree.when import Every, Never, Plateau, RelativePlateau, Settled
+from taskfree.when import At, Every, Never, Plateau, RelativePlateau, Settled
 from taskfree.which import Hardest, Recent, Reservoir
 
 __all__ = [
     "MAS",
     "Advice",
+    "At",
     "Every",
     "Hardest",
     "Learner",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from math import sqrt
+from math import inf, sqrt
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from taskfree.batch import Batch
 from taskfree.events import labels
 from taskfree.how import MAS
 from taskfree.ranks import Sharded
-from taskfree.when import Decision, Every, Never
+from taskfree.when import At, Decision, Every, Never
 
 if TYPE_CHECKING:
     from taskfree.learner import Learner
@@ -49,6 +49,7 @@ class Adviser:
         self._since_peak: int | None = None
         self._waits: deque[int] = deque(maxlen=PEAKS)
         self._block, self._means = list[float](), list[tuple[float, int]]()
+        self._noise = inf
         self._first_label: Tensor | None = None
         self._labels_differ = False
         self._weighed = 0
@@ -70,15 +71,16 @@ class Adviser:
         if self._steps > BLOCK * BLOCKS:
             return
         self._block.append(loss)
-        if self._steps in (BEGIN, *range(BLOCK, BLOCK * BLOCKS, BLOCK)):
-            self._means.append((fmean(self._block), len(self._block)))
-        if self._steps % BLOCK == 0 and self._steps < BLOCK * BLOCKS:
-            self._block = []
-        if self._steps < BLOCK * BLOCKS:
+        if self._steps == BEGIN:
+            self._means.append((fmean(self._block), BEGIN))
+        if self._steps % BLOCK:
             return
-        now, spread = fmean(self._block), pstdev(self._block)
-        if all(
-            abs(mean - now) <= max(0.01 * abs(now), 2.5 * spread * sqrt(1 / count + 1 / BLOCK))
+        self._means.append((fmean(self._block), BLOCK))
+        self._noise = min(self._noise, pstdev(self._block))
+        self._block = []
+        now = self._means[-1][0]
+        if len(self._means) == BLOCKS + 1 and all(
+            abs(mean - now) <= max(0.01 * abs(now), 2.5 * self._noise * sqrt(1 / count + 1 / BLOCK))
             for mean, count in self._means
         ):
             self._say(
@@ -91,7 +93,7 @@ class Adviser:
 
     def _look_at_trigger(self, learner: Learner, decision: Decision | None) -> None:
         when = learner.when
-        if learner.how is None or isinstance(when, Never | Every):
+        if learner.how is None or isinstance(when, Never | Every | At):
             return
         if self._lowest < torch.inf or when.window_mean == when.window_mean:
             self._lowest = min(self._lowest, when.window_mean)

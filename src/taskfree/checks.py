@@ -365,7 +365,8 @@ def _everything(model: nn.Module) -> dict[str, Tensor]:
 # Every component of the package
 
 _EXAMPLES: dict[str, Any] = {
-    "capacity": 7, "mean": 0.5, "n": 4, "strength": 1.0, "variance": 0.1, "window": 5,
+    "capacity": 7, "mean": 0.5, "n": 4, "steps": (3, 250), "strength": 1.0, "variance": 0.1,
+    "window": 5,
 }  # fmt: skip
 
 

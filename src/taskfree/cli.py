@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 import taskfree
 
@@ -14,6 +15,7 @@ usage: taskfree reproduce NAME [options]    run one of the paper's experiments
 
 experiments:
   synthetic    points in 4-D, two quadrants one after the other (section 4.1, Figures 2 and 3)
+  triggers     when to consolidate and how hard to hold: eight streams, ten triggers, no tuning
 
 for example:
   taskfree reproduce synthetic --help                      every option, with its default
@@ -21,7 +23,7 @@ for example:
                                                  half a minute, report in demo/report.html
 """
 
-EXPERIMENTS = ("synthetic",)
+EXPERIMENTS = ("synthetic", "triggers")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,12 +49,11 @@ def _reproduce(name: str, options: list[str]) -> int:
     try:
         import tyro
 
-        from taskfree.experiments import synthetic
+        experiment = import_module(f"taskfree.experiments.{name}")
     except ModuleNotFoundError as error:
-        return _complain(f"{error.name} is not installed: pip install 'taskfree[cli]'")
+        return _complain(f"{error.name} is not installed: pip install 'taskfree[cli,river]'")
     try:
-        config = tyro.cli(synthetic.Config, prog=f"taskfree reproduce {name}", args=options)
-        synthetic.run(config)
+        experiment.run(tyro.cli(experiment.Config, prog=f"taskfree reproduce {name}", args=options))
     except (ValueError, TypeError, OSError) as error:
         return _complain(str(error))
     except KeyboardInterrupt:

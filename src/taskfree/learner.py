@@ -92,8 +92,8 @@ class Learner:
     all together as one process would from the whole: see `taskfree.ranks`. `learn`, `state_dict`
     and `load_state_dict` are then called by all ranks.
 
-    Left unsaid, `when`, `which` and `how` are a trigger without a loss scale, the 30 hardest
-    samples and MAS with a proximal penalty.
+    Left unsaid, `when`, `which` and `how` are a trigger that needs no thresholds, the 30 hardest
+    samples, and MAS with a strength that has no units: nothing has to be tuned.
 
     A call that raises leaves the learner as it was before the call. One thing is not taken back:
     with `repeats=1` parameters are only copied in steps that consolidate or rescore, or that the
@@ -134,7 +134,7 @@ class Learner:
         self.which: Buffer | None = Hardest(30) if which is ... else which
         if self._ranks is not None and self.which is not None:
             self.which = Sharded(self.which, self._ranks)
-        self.how: Importance | None = MAS(strength=0.01, penalty="relative") if how is ... else how
+        self.how: Importance | None = MAS(strength=0.003, penalty="relative") if how is ... else how
         self.repeats = arguments.whole("repeats", repeats, least=1)
         self.on_bad = arguments.one_of("on_bad", on_bad, ("raise", "skip"))
         self.step = 0

@@ -8,7 +8,7 @@ amount of state, however long the stream.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from taskfree import arguments
 
 __all__ = [
+    "At",
     "Decision",
     "Every",
     "Explanation",
@@ -169,13 +170,14 @@ class Settled:
     """Consolidate where the loss has stopped falling, once after each rise: nothing to set.
 
     A *plateau*: the steps since the last rise, at least `least` of them, are seen in thirds, and
-    in the last third the loss was lower than in the second by less than a tenth of all that it has
-    come down. It takes a slow descent as long as it takes.
+    in the last third the loss was lower than in the second by less than a twentieth of all that it
+    has come down. A slow descent is given the time it takes.
 
     A *peak*: the window's mean is above the level of the plateau by a tenth of that descent, and by
     five times its standard error, which the differences of successive losses before the window
-    tell. The level follows the loss down. If it comes down by another quarter of the descent, the
-    knowledge has become better than what was kept, and the next plateau consolidates again.
+    tell. The level follows the loss down. If no peak comes for as long again as it took to get
+    there, what was refined since then is worth keeping too: that is a plateau again, after twice
+    the time, after four times the time, and so on.
 
     Losses are only compared with each other: multiplied by any number, or moved by one, they lead
     to the same decisions. The state is a few numbers, however long the stream.
@@ -185,9 +187,9 @@ class Settled:
         least: how many steps after a rise a plateau is found at the earliest.
 
     >>> trigger = Settled(window=2, least=6)
-    >>> losses = [8, 4, 2, 1, 1, 1, 1, 9, 9, 1, 1, 1, 1, 1, 1]
+    >>> losses = [8, 4, 2, 1, 1, 1, 1, 1, 1, 9, 9, 1, 1, 1, 1, 1, 1, 1, 1]
     >>> [(step, d) for step, loss in enumerate(losses) if (d := trigger.update(100 * loss))]
-    [(5, 'plateau'), (8, 'peak'), (14, 'plateau')]
+    [(7, 'plateau'), (10, 'peak'), (16, 'plateau')]
     """
 
     def __init__(self, window: int = 5, least: int = 60) -> None:
@@ -205,13 +207,13 @@ class Settled:
         """The lowest mean of some steps since then."""
         self.descent = math.nan
         """How far the loss had come down at the last plateau."""
-        self._kept_level = math.nan
         self._risen = (math.nan, math.nan)
         self._begin()
 
     def _begin(self) -> None:
         """Look for a plateau from here on."""
-        self.armed = True
+        self.armed, self._settled = True, False
+        self._age = self._again = self._first = 0
         self.level = math.inf
         self._thirds = (math.nan, math.nan)
         self._blocks: tuple[float, ...] = ()
@@ -224,9 +226,8 @@ class Settled:
         self.window = (*self.window, loss)[-self.size :]
         full = len(self.window) == self.size
         mean = self.window_mean = sum(self.window) / self.size if full else math.nan
-        if self.armed:
-            return self._look_for_plateau(loss, mean)
-        return self._look_for_peak(loss, mean)
+        self._age += 1
+        return self._watch(loss, mean) if self._settled else self._look_for_plateau(loss, mean)
 
     def _measure_noise(self) -> None:
         """Take in the loss that leaves the window: a rise must not hide in its own noise."""
@@ -273,12 +274,14 @@ class Settled:
 
     def _keep(self) -> None:
         """Remember the plateau, and look for a rise from here on."""
-        self.armed = False
-        self.level = self._kept_level = self._thirds[1]
+        self.armed, self._settled = False, True
+        self.level = self._thirds[1]
         self.descent = self.height - self.level
+        self._first, self._again = self._age, 2 * self._age
         self._count, self._sum = 0, 0.0
 
-    def _look_for_peak(self, loss: float, mean: float) -> Decision | None:
+    def _watch(self, loss: float, mean: float) -> Decision | None:
+        """Look for a rise; if none comes in as long again, it is a plateau again."""
         rise = max(RISE * self.descent, self._least_rise())
         if mean > self.level + rise:
             self._risen = (self.level, rise)
@@ -289,8 +292,10 @@ class Settled:
         if self._count == 5 * self.size:
             self.level = min(self.level, self._sum / self._count)
             self._count, self._sum = 0, 0.0
-            if self.level < self._kept_level - FURTHER * self.descent:
-                self._begin()
+        if self.armed:
+            self.armed, self._again = False, 2 * self._age
+            return "plateau"
+        self.armed = self._age + 1 >= self._again
         return None
 
     def _least_rise(self) -> float:
@@ -305,7 +310,10 @@ class Settled:
         variance = sum((loss - mean) * (loss - mean) for loss in self.window) / self.size
         if decision == "peak":
             return self._explain_rise(*self._risen, variance)
-        if decision is None and not self.armed:
+        if decision == "plateau" and self._again > 2 * self._first:
+            text = f"the loss has not risen for {self._age} steps, twice as long as last time"
+            return Explanation(text, variance)
+        if decision is None and self._settled:
             rise = max(RISE * self.descent, self._least_rise())
             return self._explain_rise(self.level, rise, variance)
         before, last = self._thirds
@@ -318,7 +326,7 @@ class Settled:
         text = (
             f"in the last third of the steps since the last rise the loss was {last:.3g}, lower by "
             f"{before - last:.3g} than in the third before, {'' if decision else 'not '}within a "
-            f"tenth of the {self.height - last:.3g} that it has come down"
+            f"twentieth of the {self.height - last:.3g} that it has come down"
         )
         return Explanation(text, variance, {"fall": limit})
 
@@ -337,11 +345,17 @@ class Settled:
             "armed": torch.tensor(self.armed),
             "window": torch.tensor(self.window, dtype=torch.float64),
             "blocks": torch.tensor(self._blocks, dtype=torch.float64),
-            "counts": torch.tensor([self._differences, self._length, self._count]),
+            "settled": torch.tensor(self._settled),
+            "counts": torch.tensor(
+                [
+                    self._differences, self._length, self._count,
+                    self._age, self._again, self._first,
+                ]
+            ),
             "numbers": torch.tensor(
                 [
                     self.window_mean, self.noise, self._before, self.height, self.level,
-                    self.descent, self._kept_level, self._sum, *self._thirds,
+                    self.descent, self._sum, *self._thirds,
                 ],
                 dtype=torch.float64,
             ),
@@ -351,21 +365,22 @@ class Settled:
         """Continue from a saved state."""
         window = tuple(state["window"].tolist())
         _check_window(window, self.size)
-        armed, blocks = bool(state["armed"]), tuple(state["blocks"].tolist())
-        differences, length, count = state["counts"].tolist()
-        numbers = state["numbers"].tolist()
+        armed, settled = bool(state["armed"]), bool(state["settled"])
+        blocks, numbers = tuple(state["blocks"].tolist()), state["numbers"].tolist()
+        (
+            self._differences, self._length, self._count, self._age, self._again, self._first
+        ) = state["counts"].tolist()  # fmt: skip
         (
             self.window_mean, self.noise, self._before, self.height, self.level, self.descent,
-            self._kept_level, self._sum,
-        ) = numbers[:8]  # fmt: skip
-        self._thirds = (numbers[8], numbers[9])
-        self.window, self._blocks, self.armed = window, blocks, armed
-        self._differences, self._length, self._count = differences, length, count
+            self._sum,
+        ) = numbers[:7]  # fmt: skip
+        self._thirds = (numbers[7], numbers[8])
+        self.window, self._blocks, self.armed, self._settled = window, blocks, armed, settled
 
 
-FALL, RISE, FURTHER = 0.1, 0.1, 0.25
-"""Of a descent: what may be left of it at a plateau, what a rise must regain, and what the loss
-must come down further for the next plateau to count."""
+FALL, RISE = 0.05, 0.1
+"""Of a descent: how much of it may fall into its last third at a plateau, and what a peak must
+regain."""
 ERRORS = 5
 """How many standard errors a rise must be."""
 MEMORY = 20
@@ -462,6 +477,40 @@ class Every:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         self.since = int(state["since"])
+
+
+class At:
+    """Consolidate at these time steps, counted from 1: for who is told when the stream changes.
+
+    >>> trigger = At([2, 3])
+    >>> [trigger.update(1.0) for _ in range(4)]
+    [None, 'plateau', 'plateau', None]
+    """
+
+    armed = True
+    window_mean = math.nan
+
+    def __init__(self, steps: Iterable[int]) -> None:
+        self.steps = frozenset(arguments.whole("steps", step, least=1) for step in steps)
+        self.step = 0
+
+    def update(self, loss: float) -> Decision | None:
+        """Count one time step."""
+        self.step += 1
+        return "plateau" if self.step in self.steps else None
+
+    def explain(self, decision: Decision | None) -> Explanation:
+        """Which time step it is."""
+        told = "one that was" if decision == "plateau" else "not one that was"
+        return Explanation(f"this is time step {self.step}, {told} asked for")
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """How many time steps have passed."""
+        return {"step": torch.tensor(self.step)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from a saved state."""
+        self.step = int(state["step"])
 
 
 class Never:

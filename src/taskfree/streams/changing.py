@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -210,7 +211,7 @@ def split(seed: int, part: int = 0, *, steps: int = 200) -> Stream:
 def waves(seed: int, part: int = 0, *, steps: int = 200) -> Stream:
     """Regression: two sine waves of three inputs, seen through one part of the space at a time."""
     chance = _generator(seed, part)
-    directions = torch.randn(3, 2, generator=chance) * 1.5
+    directions = torch.randn(3, 2, generator=chance)
     centres = torch.tensor([[1.5, 0, 0], [-1.5, 0, 0], [0, 1.5, 0], [0, -1.5, 0]])
 
     def draw(environment: int, samples: int) -> Samples:
@@ -228,9 +229,9 @@ def waves(seed: int, part: int = 0, *, steps: int = 200) -> Stream:
     )  # fmt: skip
 
 
-STREAMS: dict[str, Callable[[int, int], Stream]] = {
+STREAMS: dict[str, Callable[..., Stream]] = {
     "two quadrants": quadrants,
-    "four quadrants": lambda seed, part=0: quadrants(seed, part, number=4),
+    "four quadrants": partial(quadrants, number=4),
     "drifting quadrants": drifting,
     "permuted pictures": permuted,
     "rotated pictures": rotated,
