@@ -37,7 +37,7 @@ def test_every_option_is_explained():
     ("words", "message"),
     [
         (["learn-to-fly"], "'learn-to-fly' is not a command; try taskfree --help"),
-        (["reproduce", "moon"], "no experiment is called 'moon'; there is synthetic"),
+        (["reproduce", "moon"], "no experiment is called 'moon'; there is synthetic, triggers"),
         (["reproduce", "synthetic", "--seeds", "many"], "many"),
         (["reproduce", "synthetic", "--strength", "-1"], "strength must be finite and at least 0"),
         (
@@ -58,7 +58,7 @@ def test_a_wrong_word_gets_a_clear_answer(words, message):
 def test_without_its_extra_it_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tyro", None)
     assert cli.main(["reproduce", "synthetic"]) == 2
-    assert "pip install 'taskfree[cli]'" in capsys.readouterr().err
+    assert "pip install 'taskfree[cli,river]'" in capsys.readouterr().err
 
 
 def test_reproduce_end_to_end(tmp_path):

@@ -46,6 +46,59 @@ def test_accumulation(accumulate, expected):
         close(value, expected(*(estimate[name] for estimate in estimates)))
 
 
+def test_the_relative_penalty_pulls_by_importance_over_its_mean():
+    model, how = network(), MAS(0.3, penalty="relative")
+    how.consolidate(model, torch.randn(4, 3).double())
+    move(model)
+    before = parameters(model)
+    every = torch.cat([value.flatten() for value in how.importance.values()])
+    how.pull_back(model, torch.optim.SGD(model.parameters(), lr=123.0))
+    for name, value in model.named_parameters():
+        a = 0.3 * how.importance[name] / every.mean()
+        close(value.detach(), before[name] + a / (1 + a) * (how.anchor[name] - before[name]))
+
+
+@pytest.mark.parametrize("change", ["the scale of the outputs", "the learning rate"])
+def test_the_relative_penalty_has_no_units(change):
+    pulled = []
+    for changed in (False, True):
+        torch.manual_seed(4)
+        model, how = network(), MAS(0.3, penalty="relative")
+        lr = 0.01 if changed and change == "the learning rate" else 1.0
+        scale = 1000.0 if changed and change == "the scale of the outputs" else 1.0
+        x = torch.randn(4, 3).double()
+        how.consolidate(nn.Sequential(model, Times(scale)), x)
+        how.importance = {name.partition(".")[2]: v for name, v in how.importance.items()}
+        how.anchor = {name.partition(".")[2]: v for name, v in how.anchor.items()}
+        move(model)
+        how.pull_back(model, torch.optim.SGD(model.parameters(), lr=lr))
+        pulled.append(parameters(model))
+    for name, value in pulled[0].items():
+        close(value, pulled[1][name])
+
+
+class Times(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x):
+        return self.scale * x
+
+
+def test_a_relative_penalty_without_any_importance_holds_nothing():
+    model, how = network(), MAS(0.3, penalty="relative")
+    with torch.no_grad():
+        for value in model[2].parameters():
+            value.zero_()  # the outputs are 0 everywhere, and so is the importance
+    how.consolidate(model, torch.randn(4, 3).double())
+    move(model)
+    before = parameters(model)
+    how.pull_back(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for name, value in model.named_parameters():
+        close(value.detach(), before[name])
+
+
 def test_the_gradient_penalty_is_the_gradient_of_the_penalty():
     model, how = network(), MAS(0.7, penalty="gradient")
     how.consolidate(model, torch.randn(4, 3).double())

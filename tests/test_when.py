@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from same import assert_same, snapshot
-from taskfree.when import Every, Never, Plateau, RelativePlateau
+from taskfree.when import At, Every, Never, Plateau, RelativePlateau, Settled
 
 LOSSES = st.lists(st.floats(0, 10), max_size=60)
 
@@ -80,11 +80,114 @@ def test_relative_plateau_is_measured_from_the_height_since_the_peak():
     assert decisions(trigger, [1.9]) == ["plateau"]
 
 
-@given(LOSSES, st.integers(0, 60), st.sampled_from(["plateau", "relative", "every", "never"]))
+def found(trigger, losses):
+    """The steps of plateaus and of peaks, counted from 1."""
+    told = [(step, d) for step, loss in enumerate(losses, 1) if (d := trigger.update(loss))]
+    return tuple([step for step, d in told if d == kind] for kind in ("plateau", "peak"))
+
+
+def noisy(levels, spread=0.05, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    levels = torch.tensor(levels, dtype=torch.float64)
+    return (
+        levels + spread * torch.randn(len(levels), generator=generator, dtype=torch.float64)
+    ).tolist()
+
+
+@given(st.lists(st.floats(0.01, 10), max_size=80), st.sampled_from([-10, -2, 3, 13]))
+def test_settled_has_no_scale(losses, power):
+    plain = decisions(Settled(window=2, least=6), losses)
+    scaled = [math.ldexp(loss, power) for loss in losses]  # powers of two scale exactly
+    assert decisions(Settled(window=2, least=6), scaled) == plain
+
+
+def test_settled_has_no_zero():
+    losses = noisy([2.0] * 20 + [0.5] * 200 + [3.0] * 30 + [0.4] * 200)
+    moved = [loss + 7 for loss in losses]
+    expected = found(Settled(), losses)
+    assert [len(steps) for steps in expected] == [4, 1]
+    assert found(Settled(), moved) == expected
+
+
+@pytest.mark.parametrize("time", [5, 50, 200, 1000])
+def test_settled_gives_a_descent_the_time_it_takes(time):
+    losses = [3 * math.exp(-step / time) + 0.2 for step in range(12 * time + 80)]
+    first = found(Settled(), losses)[0][0]
+    assert (losses[first] - 0.2) / 3 < 0.15, "most of the way down"
+    assert first <= max(80, 6 * time)
+
+
+def test_settled_finds_sudden_changes_at_once_and_keeps_what_is_refined():
+    losses = noisy([2.0, 1.5, 1.0] + [0.5] * 297 + [2.0, 1.6, 1.2] + [0.6] * 297)
+    plateaus, peaks = found(Settled(), losses)
+    assert plateaus == [60, 120, 240, 363, 423, 543]
+    assert len(peaks) == 1
+    assert 301 <= peaks[0] <= 304
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_settled_takes_no_noise_for_a_change(seed):
+    losses = noisy([2.0] * 10 + [0.5] * 4000, spread=0.2, seed=seed)
+    plateaus, peaks = found(Settled(), losses)
+    assert len(peaks) <= 1
+    assert len(plateaus) <= 9  # 60, 120, 240, ...
+
+
+def test_settled_finds_a_small_rise_that_stands_out_of_the_noise():
+    losses = noisy([2.0] * 10 + [0.5] * 150 + [0.8] * 20, spread=0.03)
+    assert found(Settled(), losses)[1][0] <= 166
+
+
+def test_settled_starts_anew_if_the_loss_rises_before_it_has_settled():
+    fall = [2 * math.exp(-step / 20) for step in range(40)]
+    plateaus, peaks = found(Settled(), noisy(fall + fall + fall + [0.0] * 30, spread=0.01))
+    assert peaks == []
+    assert plateaus[0] > 120 + 20
+
+
+def test_settled_follows_the_level_down():
+    losses = noisy([3.0] * 5 + [1.0] * 75 + [0.2] * 100 + [0.8] * 20)
+    plateaus, peaks = found(Settled(), losses)
+    assert plateaus[0] <= 65
+    assert 181 <= peaks[0] <= 186, "0.8 is below the first plateau, and far above the second"
+
+
+def test_settled_says_why():
+    trigger = Settled(window=2, least=12)
+    assert trigger.explain(None).text == "the window holds 0 of 2 losses"
+    decisions(trigger, [4.0, 2.0])
+    assert trigger.explain(None).text == "2 of at least 12 steps since the last rise"
+    assert decisions(trigger, [1.0] * 10)[-1] == "plateau"
+    told = trigger.explain("plateau")
+    assert told.text == (
+        "in the last third of the steps since the last rise the loss was 1, lower by 0 than in the "
+        "third before, within a twentieth of the 2 that it has come down"
+    )
+    assert told.thresholds == {"fall": pytest.approx(0.1)}
+    assert decisions(trigger, [1.0] * 12)[-1] == "plateau"
+    assert "has not risen for 24 steps" in trigger.explain("plateau").text
+    assert trigger.update(1.0) is None
+    assert "not above 1.2: the level of 1 and" in trigger.explain(None).text
+    assert trigger.update(9.0) == "peak"
+    assert trigger.explain("peak").text.startswith("the last 2 losses have a mean of 5, above 1.2")
+    assert trigger.explain("peak").variance == 16
+
+
+def test_at():
+    assert decisions(At([2, 5]), [1.0] * 6) == [None, "plateau", None, None, "plateau", None]
+
+
+@given(
+    LOSSES,
+    st.integers(0, 60),
+    st.sampled_from(["plateau", "relative", "settled", "at", "every", "never"]),
+)
 def test_a_loaded_trigger_continues_alike(losses, cut, kind):
     make = {
         "plateau": lambda: Plateau(window=3, mean=3, variance=2),
         "relative": lambda: RelativePlateau(window=3),
+        "settled": lambda: Settled(window=2, least=6),
+        "at": lambda: At([3, 20]),
         "every": lambda: Every(4),
         "never": Never,
     }[kind]
@@ -120,6 +223,9 @@ def test_a_window_that_does_not_fit_is_refused_and_nothing_changes():
         (lambda: Plateau(window=5, mean=1, variance=0), "variance must be above 0, got 0"),
         (lambda: RelativePlateau(fall=0), "fall must be above 0"),
         (lambda: RelativePlateau(ripple=-1), "ripple must be above 0"),
+        (lambda: Settled(window=0), "window must be a whole number of at least 1"),
+        (lambda: Settled(least=2), "least must be a whole number of at least 3"),
+        (lambda: At([0]), "steps must be a whole number of at least 1"),
         (lambda: Every(0), "n must be a whole number of at least 1"),
     ],
 )

@@ -174,7 +174,7 @@ class Settled:
     has come down. A slow descent is given the time it takes.
 
     A *peak*: the window's mean is above the level of the plateau by a tenth of that descent, and by
-    five times its standard error, which the differences of successive losses before the window
+    six times its standard error, which the differences of successive losses before the window
     tell. The level follows the loss down. If no peak comes for as long again as it took to get
     there, what was refined since then is worth keeping too: that is a plateau again, after twice
     the time, after four times the time, and so on.
@@ -381,9 +381,9 @@ class Settled:
 FALL, RISE = 0.05, 0.1
 """Of a descent: how much of it may fall into its last third at a plateau, and what a peak must
 regain."""
-ERRORS = 5
+ERRORS = 6
 """How many standard errors a rise must be."""
-MEMORY = 20
+MEMORY = 40
 """How many differences of losses the noise is a mean of, about."""
 BLOCKS = 12
 """How many blocks the time since the last rise is seen in, at most."""

@@ -1,0 +1,93 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from taskfree import Learner
+from taskfree.experiments import triggers
+from taskfree.streams import changing
+
+SMALL = triggers.Config(
+    seeds=2, tuning_seeds=1, streams=("two quadrants",), means=(0.2, 1.0), variances=(0.2,),
+    strengths=(0.003, 0.3), workers=2,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("triggers")
+    return triggers.run(replace(SMALL, out=out)), out
+
+
+def test_everything_is_run_and_written(finished):
+    results, out = finished
+    assert json.loads((out / "results.json").read_text()) == json.loads(json.dumps(results))
+    ran = {(one["setting"], one["seed"]) for one in results["runs"]}
+    names = [*triggers.SETTINGS, "strength 0.003", "strength 0.3"]
+    assert ran == {(name, seed) for name in names for seed in (0, 1)}
+    assert {path.name for path in out.iterdir()} == {
+        "results.json", "report.html", "triggers.png", "timeline.png", "strengths.png",
+    }  # fmt: skip
+
+
+def test_who_is_told_what(finished):
+    results, _ = finished
+    for one in results["runs"]:
+        if one["setting"] == triggers.ORACLE:
+            assert one["consolidations"] == [200, 400]
+        if one["setting"] == triggers.ONLINE:
+            assert one["consolidations"] == []
+        if one["setting"] == "every 100":
+            assert one["consolidations"] == [100, 200, 300, 400]
+    default, same = (
+        [o["final"] for o in results["runs"] if o["setting"] == name]
+        for name in (triggers.DEFAULT, "strength 0.003")
+    )
+    assert default == same, "the default's strength is on the grid"
+
+
+def test_thresholds_are_chosen_on_the_other_part(finished):
+    results, _ = finished
+    scores = {tuple(one["thresholds"]): one["final"] for one in results["tuning"]}
+    assert tuple(results["tuned"]["two quadrants"]) == max(scores, key=scores.get)
+
+
+def test_between_changes():
+    one = {"changes": [150, 200], "steps": 400, "consolidations": [1, 150, 151, 201, 202]}
+    assert triggers._between(one) == [2, 2]
+
+
+def consolidations(*, scale=1.0, shift=None):
+    """The default learner's, with another scale of the loss or of the inputs."""
+    stream = changing.quadrants(0, steps=150)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.BatchNorm1d(4, eps=0.0, affine=False), stream.model).double()
+    learner = Learner(
+        model, torch.optim.SGD(model.parameters(), lr=0.05 / scale), repeats=5,
+        loss=lambda outputs, targets: scale * changing.CROSS_ENTROPY(outputs, targets),
+    )  # fmt: skip
+    found = []
+    for x, y in stream.batches:
+        x = x.double() if shift is None else shift[0] * x.double() + shift[1]
+        found.append(learner.learn(x, y).consolidated)
+    return [step for step, one in enumerate(found, 1) if one]
+
+
+def test_the_scale_of_loss_and_inputs_changes_nothing():
+    plain = consolidations()
+    assert len(plain) >= 2
+    assert consolidations(scale=100.0) == plain
+    assert consolidations(shift=(1000.0, -300.0)) == plain
+
+
+def test_the_default_learns_the_quadrants_without_forgetting():
+    finals = {}
+    for setting in (triggers.ONLINE, triggers.DEFAULT):
+        found = [
+            triggers.run_one(triggers.Job("two quadrants", setting, seed, part=1))["final"]
+            for seed in range(3)
+        ]
+        finals[setting] = sum(found) / 3
+    assert finals[triggers.DEFAULT] > finals[triggers.ONLINE] + 0.05
