@@ -17,6 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 
+import taskfree
 from examples import examples
 from same import assert_same, snapshot
 from taskfree import MAS, Every, Hardest, Learner, Reservoir, checkpoint
@@ -212,6 +213,54 @@ def test_arguments(tmp_path):
         save(tmp_path, random=make())
     with pytest.raises(ValueError, match="keep must be"):
         save(tmp_path, keep=0, learner=make())
+
+
+def test_folders_are_made_and_one_generation_may_be_all(tmp_path):
+    folder = tmp_path / "a" / "b"
+    for _ in range(3):
+        save(folder, keep=1, learner=make())
+    assert [file.name for file in folder.iterdir()] == ["00000003.safetensors"]
+    other = tmp_path / "not a checkpoint"
+    other.mkdir()
+    assert resume(other, learner=make()) == 0
+
+
+def test_what_can_be_saved_and_not_loaded_is_refused(tmp_path):
+    class Half:
+        def state_dict(self):
+            return {}
+
+    with pytest.raises(TypeError, match="thing must have state_dict and load_state_dict, got Half"):
+        save(tmp_path, thing=Half())
+
+
+def test_the_file_says_what_made_it_and_is_aligned(tmp_path):
+    for width in range(1, 9):  # headers of other lengths
+        file = save(tmp_path, learner=make(width=width)).file
+        content = file.read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        assert length % 8 == 0
+        with safe_open(file, "pt") as opened:
+            manifest = json.loads(opened.metadata()["manifest"])
+        assert manifest["torch"] == torch.__version__
+        assert manifest["taskfree"] == taskfree.__version__
+        assert manifest["format"] == 1
+    umask = os.umask(0)
+    os.umask(umask)
+    assert file.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_it_flushes_the_file_and_then_its_folder(tmp_path, monkeypatch):
+    flushed = []
+    fsync = os.fsync
+
+    def watch(descriptor):
+        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    save(tmp_path, learner=make())
+    assert flushed == [str(tmp_path / "00000001.writing"), str(tmp_path)]
 
 
 # What is refused, and why

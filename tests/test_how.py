@@ -225,7 +225,10 @@ def test_sparse_gradients_need_the_proximal_penalty():
         ({"strength": float("inf")}, "strength must be finite and at least 0, got inf"),
         ({"strength": "strong"}, "strength must be finite and at least 0, got 'strong'"),
         ({"strength": 1, "accumulate": "average"}, "accumulate must be 'mean' or 'decay' or 'sum'"),
-        ({"strength": 1, "penalty": "l2"}, "penalty must be 'proximal' or 'gradient', got 'l2'"),
+        (
+            {"strength": 1, "penalty": "l2"},
+            "penalty must be 'relative' or 'proximal' or 'gradient', got 'l2'",
+        ),
         ({"strength": 1, "output": None}, "output must be 'squared' or 'norm', got None"),
     ],
 )

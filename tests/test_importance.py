@@ -525,3 +525,81 @@ def test_a_gradient_of_zero_proves_nothing():
     nn.init.ones_(model[2].weight)
     assert_exact(importance.estimate(model, x), one_sample_at_a_time(model, x))
     assert model in closed._plans
+
+
+# The slopes and the general way, each alone: elsewhere a wrong one is noticed and another way taken
+
+
+@pytest.mark.parametrize("shapes", [[(4, 3)], [(4, 2, 3)], [(4,)], [(4, 3), (4, 2, 2)]])
+def test_slopes_are_the_gradients_of_the_size(shapes):
+    outputs = [torch.randn(shape).double().requires_grad_() for shape in shapes]
+    with torch.no_grad():
+        for part in outputs:
+            part[1] = 0  # a sample whose norm is 0
+    rows = torch.stack([part.reshape(4, -1).square().sum(1) for part in outputs]).sum(0)
+    for kind, sizes in (("squared", rows), ("norm", rows[rows > 0].sqrt())):
+        slopes = {"squared": importance._squared_slopes, "norm": importance._norm_slopes}[kind]
+        expected = torch.autograd.grad(sizes.sum(), outputs, retain_graph=True)
+        for found, want, part in zip(
+            slopes([o.detach() for o in outputs]), expected, outputs, strict=True
+        ):
+            torch.testing.assert_close(found, want.nan_to_num())
+            assert found.dtype == part.dtype
+
+
+@pytest.mark.parametrize("kind", ["squared", "norm"])
+def test_the_size_of_an_output(kind):
+    parts = [torch.tensor([[3.0, 0.0]]), torch.tensor([[4.0]])]
+    assert importance._size(parts, kind) == {"squared": 25, "norm": 5}[kind]
+    nothing = torch.zeros(1, 2, requires_grad=True)
+    size = importance._size([nothing], kind)
+    assert size == 0
+    assert torch.equal(torch.autograd.grad(size, nothing)[0], torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize("output", ["squared", "norm"])
+@pytest.mark.parametrize("form", ["tensor", "tuple", "dict"])
+def test_the_vectorised_way_alone(monkeypatch, form, output):
+    class Adds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, a, b=None):
+            return self.layer(a if b is None else a + 2 * b)
+
+    model, a, b = Adds().double(), torch.randn(7, 3).double(), torch.randn(7, 3).double()
+    inputs = {"tensor": a, "tuple": (a, b), "dict": {"b": b, "a": a}}[form]
+    parameters = dict(model.named_parameters())
+    monkeypatch.setattr(importance.forms, "chunks", lambda rows, _: [slice(0, 3), slice(3, rows)])
+    found = importance._vectorised(model, parameters, inputs, output)
+    expected = importance._one_by_one(model, parameters, inputs, output)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value)
+
+
+def test_one_by_one_goes_on_after_a_sample_that_depends_on_nothing():
+    class Sometimes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 1)
+
+        def forward(self, x):
+            return self.layer(x) if x.sum() > 0 else x
+
+    model, x = Sometimes(), torch.tensor([[1.0, 2.0], [-1.0, -1.0], [3.0, 1.0]])
+    parameters = dict(model.named_parameters())
+    every = importance._one_by_one(model, parameters, x, "squared")
+    without = importance._one_by_one(model, parameters, x[[0, 2]], "squared")
+    for name, value in every.items():
+        torch.testing.assert_close(value, without[name])
+        assert value.abs().sum() > 0
+
+
+def test_agreement_is_within_half_of_the_digits():
+    one = {"a": torch.tensor([1.0, 2.0], dtype=torch.float64)}
+    assert importance._agree(one, one)
+    assert importance._agree({"a": one["a"] + 2e-8}, one)
+    assert not importance._agree({"a": one["a"] + 6e-8}, one)
+    assert not importance._agree({"a": one["a"] - 6e-8}, one)
+    assert not importance._agree({"a": torch.zeros(2).double()}, one)

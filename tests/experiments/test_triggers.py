@@ -63,7 +63,7 @@ def consolidations(*, scale=1.0, shift=None):
     """The default learner's, with another scale of the loss or of the inputs."""
     stream = changing.quadrants(0, steps=150)
     torch.manual_seed(0)
-    model = nn.Sequential(nn.BatchNorm1d(4, eps=0.0, affine=False), stream.model).double()
+    model = nn.Sequential(nn.BatchNorm1d(4, eps=1e-12, affine=False), stream.model).double()
     learner = Learner(
         model, torch.optim.SGD(model.parameters(), lr=0.05 / scale), repeats=5,
         loss=lambda outputs, targets: scale * changing.CROSS_ENTROPY(outputs, targets),
