@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 SPEED = ROOT / "docs/speed.md"
 RELIABILITY = ROOT / "docs/reliability.md"
+TRIGGERS = ROOT / "docs/triggers.md"
 
 
 def table():
@@ -136,6 +137,52 @@ def reliability():
     return "\n".join(lines) + "\n"
 
 
+def trigger_scores():
+    """The final scores of every trigger on every stream, from results.json."""
+    results = json.loads((ROOT / "results/triggers/results.json").read_text())
+    rows = [row for row in results["summary"] if not row["setting"].startswith("strength")]
+    streams = list(dict.fromkeys(row["stream"] for row in rows))
+    found = {(row["stream"], row["setting"]): row["final"] for row in rows}
+    lines = [
+        "| | " + " | ".join(streams) + " | mean |",
+        "|---" * (len(streams) + 2) + "|",
+    ]
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        cells = [found[stream, setting] for stream in streams]
+        numbers = [f"{100 * mean:.1f} ± {100 * error:.1f}" for mean, error in cells]
+        numbers.append(f"{100 * sum(mean for mean, _ in cells) / len(cells):.1f}")
+        bold = "**" if setting == "default" else ""
+        lines.append("| " + " | ".join(f"{bold}{c}{bold}" for c in (setting, *numbers)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def trigger_aims():
+    """What was aimed at with the default, and whether it was reached."""
+    found = json.loads((ROOT / "results/triggers/results.json").read_text())["aims"]
+    part = found["of the tuned Plateau's gain, the default has"]
+    below = found["streams where the default is below online by more than a standard error"]
+    empty, many = found["of them without a consolidation"], found["of them with more than 3"]
+    near = found["streams where that is at most 2 points"]
+    gains = found["gain over online, mean of all streams"]
+    apart = found["points that the best strength of the grid is better than the default's"]
+    total = found["stretches between changes"]
+    rows = [
+        ("of the gain over online that the tuned Plateau has, mean of all streams: at least 95 %",
+         f"{100 * part:.0f} % ({100 * gains['default']:.1f} and "
+         f"{100 * gains['Plateau, tuned']:.1f} points)", part >= 0.95),
+        ("below online by more than a standard error: on no stream",
+         ", ".join(f"{k}: {100 * v:.1f} points" for k, v in below.items()) or "on none", not below),
+        (f"a consolidation in every stretch of 100 steps or more between changes ({total})",
+         f"{empty} without", empty == 0),
+        ("at most 3 in each of them", f"{many} with more", many == 0),
+        ("the default strength within 2 points of the best of four decades: on 5 streams",
+         f"on {near} of {len(apart)}; furthest: {100 * max(apart.values()):.1f} points", near >= 5),
+    ]  # fmt: skip
+    lines = ["| aim | reached | |", "|---|---|---|"]
+    lines += [f"| {aim} | {what} | {'' if met else '**missed**'} |" for aim, what, met in rows]
+    return "\n".join(lines) + "\n"
+
+
 def _number(value):
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
@@ -145,6 +192,8 @@ WRITTEN = {
     "speed": (README, speed),
     "targets": (SPEED, targets),
     "reliability": (RELIABILITY, reliability),
+    "triggers": (TRIGGERS, trigger_scores),
+    "aims": (TRIGGERS, trigger_aims),
 }
 
 
@@ -165,10 +214,11 @@ def test_the_numbers_are_those_of_the_results(name):
     assert found[2].strip() == make().strip()
 
 
-def test_the_pictures_and_links_exist():
-    for target in re.findall(r"\]\(([^)]+)\)", README.read_text()):
+@pytest.mark.parametrize("page", [README, SPEED, RELIABILITY, TRIGGERS], ids=lambda page: page.name)
+def test_the_pictures_and_links_exist(page):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
         if not target.startswith("http"):
-            assert (ROOT / target).exists(), target
+            assert (page.parent / target).exists(), target
 
 
 def test_it_fits_what_the_makefile_does():
