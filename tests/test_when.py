@@ -161,9 +161,9 @@ def test_settled_says_why():
     told = trigger.explain("plateau")
     assert told.text == (
         "in the last third of the steps since the last rise the loss was 1, lower by 0 than in the "
-        "third before, within a twentieth of the 2 that it has come down"
+        "third before, within a tenth of the 2 that it has come down"
     )
-    assert told.thresholds == {"fall": pytest.approx(0.1)}
+    assert told.thresholds == {"fall": pytest.approx(0.2)}
     assert decisions(trigger, [1.0] * 12)[-1] == "plateau"
     assert "has not risen for 24 steps" in trigger.explain("plateau").text
     assert trigger.update(1.0) is None

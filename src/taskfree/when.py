@@ -170,7 +170,7 @@ class Settled:
     """Consolidate where the loss has stopped falling, once after each rise: nothing to set.
 
     A *plateau*: the steps since the last rise, at least `least` of them, are seen in thirds, and
-    in the last third the loss was lower than in the second by less than a twentieth of all that it
+    in the last third the loss was lower than in the second by less than a tenth of all that it
     has come down. A slow descent is given the time it takes.
 
     A *peak*: the window's mean is above the level of the plateau by a tenth of that descent, and by
@@ -326,7 +326,7 @@ class Settled:
         text = (
             f"in the last third of the steps since the last rise the loss was {last:.3g}, lower by "
             f"{before - last:.3g} than in the third before, {'' if decision else 'not '}within a "
-            f"twentieth of the {self.height - last:.3g} that it has come down"
+            f"tenth of the {self.height - last:.3g} that it has come down"
         )
         return Explanation(text, variance, {"fall": limit})
 
@@ -378,7 +378,7 @@ class Settled:
         self.window, self._blocks, self.armed, self._settled = window, blocks, armed, settled
 
 
-FALL, RISE = 0.05, 0.1
+FALL, RISE = 0.1, 0.1
 """Of a descent: how much of it may fall into its last third at a plateau, and what a peak must
 regain."""
 ERRORS = 6
