@@ -11,6 +11,7 @@ import taskfree
 USAGE = """taskfree keeps a PyTorch model learning on a changing stream without forgetting.
 
 usage: taskfree reproduce NAME [options]    run one of the paper's experiments
+       taskfree record corridors [options]  have the expert fly the ten corridors, and keep it
        taskfree --version
 
 experiments:
@@ -37,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"taskfree {taskfree.__version__}")  # noqa: T201
             return 0
         case ["reproduce", name, *options] if name in EXPERIMENTS:
-            return _reproduce(name, options)
+            return _run(f"reproduce {name}", f"taskfree.experiments.{name}", options)
+        case ["record", "corridors", *options]:
+            return _run("record corridors", "taskfree.robots.record", options)
+        case ["record", *_]:
+            return _complain("there is taskfree record corridors; try it with --help")
         case ["reproduce", name, *_]:
             return _complain(f"no experiment is called {name!r}; there is {', '.join(EXPERIMENTS)}")
         case [word, *_]:
@@ -45,15 +50,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     raise AssertionError(words)
 
 
-def _reproduce(name: str, options: list[str]) -> int:
+def _run(name: str, module: str, options: list[str]) -> int:
+    """Make the config that a module wants of the options, and run it."""
     try:
         import tyro
 
-        experiment = import_module(f"taskfree.experiments.{name}")
+        command = import_module(module)
     except ModuleNotFoundError as error:
-        return _complain(f"{error.name} is not installed: pip install 'taskfree[cli,river]'")
+        extras = "cli,robots" if "robots" in module else "cli,river"
+        return _complain(f"{error.name} is not installed: pip install 'taskfree[{extras}]'")
     try:
-        experiment.run(tyro.cli(experiment.Config, prog=f"taskfree reproduce {name}", args=options))
+        command.run(tyro.cli(command.Config, prog=f"taskfree {name}", args=options))
     except (ValueError, TypeError, OSError) as error:
         return _complain(str(error))
     except KeyboardInterrupt:

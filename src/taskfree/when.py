@@ -189,7 +189,7 @@ class Settled:
     >>> trigger = Settled(window=2, least=6)
     >>> losses = [8, 4, 2, 1, 1, 1, 1, 1, 1, 9, 9, 1, 1, 1, 1, 1, 1, 1, 1]
     >>> [(step, d) for step, loss in enumerate(losses) if (d := trigger.update(100 * loss))]
-    [(7, 'plateau'), (10, 'peak'), (16, 'plateau')]
+    [(5, 'plateau'), (10, 'peak'), (16, 'plateau')]
     """
 
     def __init__(self, window: int = 5, least: int = 60) -> None:

@@ -83,6 +83,17 @@ class CorridorEnv(gymnasium.Env[NDArray[np.uint8], Any]):
         self.distance, self._furthest = 0.0, 0
         return self._look()
 
+    def carry_on(self) -> tuple[Picture, dict[str, Any]]:
+        """After a collision: put the drone into the middle of its tile, looking along it."""
+        number = self._tile()
+        tile = self.corridor.tiles[number]
+        heading = np.arctan2(tile.goes[1], tile.goes[0])
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[:2] = tile.centre
+        self.data.qpos[3:7] = (np.cos(heading / 2), 0, 0, np.sin(heading / 2))
+        mujoco.mj_forward(self.model, self.data)
+        return self._look()
+
     def step(self, action: int) -> tuple[Picture, float, bool, bool, dict[str, Any]]:
         """Fly for a tenth of a second."""
         turn = {Action.LEFT: TURN, Action.STRAIGHT: 0.0, Action.RIGHT: -TURN}[Action(action)]

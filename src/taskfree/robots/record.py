@@ -1,0 +1,226 @@
+"""Recorded flights: the expert flies through corridors, and what it saw and did is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from taskfree import arguments
+from taskfree.robots.camera import Kind
+from taskfree.robots.flight import CorridorEnv
+from taskfree.robots.worlds import BENDS, THEMES, THINGS, TILES, corridor
+
+CACHE = Path.home() / ".cache/taskfree/corridors"
+
+
+@dataclass(frozen=True)
+class Config:
+    """The expert flies through the corridors; pictures, scans and its actions are kept.
+
+    A set that is there already, made with the same settings and versions, is not made again.
+    """
+
+    out: Path = CACHE
+    """where the flights are kept"""
+    corridors: tuple[str, ...] = tuple(THEMES)
+    """which of the ten, A to J"""
+    seed: int = 0
+    """of the worlds and of the laser's noise; the settings of experiments were chosen on seed 1"""
+    camera: Kind = "ray"
+    """ray needs nothing; gl needs EGL or OSMesa and is faster. Their pictures differ."""
+    tiles: int = TILES
+    """the length of a corridor in tiles of 3 m"""
+    bends: int = BENDS
+    """how many of them turn"""
+    things: int = THINGS
+    """how many things stand in it, at most"""
+    video: bool = False
+    """also write each flight as a video: the camera, the laser from above, the action"""
+    workers: int | None = field(default=None)
+    """processes; as many as there are cores if not given"""
+
+    def __post_init__(self) -> None:
+        for name in self.corridors:
+            arguments.one_of("corridors", name, tuple(THEMES))
+        arguments.whole("seed", self.seed, least=0)
+        arguments.whole("tiles", self.tiles, least=3)
+
+
+class Flight(NamedTuple):
+    """One corridor, frame by frame."""
+
+    frames: Tensor
+    """Pictures as bytes, [n, 128, 128, 3]."""
+    actions: Tensor
+    """What the expert did: 0 left, 1 straight on, 2 right."""
+    scans: Tensor
+    """The laser's beams in metres, [n, 360]."""
+    collisions: int
+    """How often the expert hit something; it then went on from the middle of the tile."""
+
+
+def fly(name: str, config: Config) -> Flight:
+    """Have the expert fly through one corridor."""
+    world = corridor(
+        name, config.seed, tiles=config.tiles, bends=config.bends, things=config.things
+    )
+    env = CorridorEnv(world, camera=config.camera)
+    frames, actions, scans, collisions = list[Tensor](), list[int](), list[Tensor](), 0
+    picture, info = env.reset(seed=config.seed)
+    while len(frames) < 100 * config.tiles:
+        frames.append(torch.from_numpy(picture.copy()))
+        actions.append(info["expert"])
+        scans.append(torch.from_numpy(info["scan"]).float())
+        picture, _, ended, _, info = env.step(info["expert"])
+        if info["collision"]:
+            collisions += 1
+            picture, info = env.carry_on()
+        elif ended:
+            break
+    env.close()
+    return Flight(torch.stack(frames), torch.tensor(actions), torch.stack(scans), collisions)
+
+
+def place(config: Config, name: str) -> Path:
+    """The file of a flight; its name holds what made it, so that another set is another file."""
+    made = {
+        key: value
+        for key, value in asdict(config).items()
+        if key not in ("out", "corridors", "video", "workers")
+    }
+    made |= {"taskfree": version("taskfree"), "mujoco": mujoco.__version__, "numpy": np.__version__}
+    mark = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:12]
+    return config.out / mark / f"{name}.safetensors"
+
+
+def record(name: str, config: Config) -> dict[str, Any]:
+    """Fly through one corridor, if that was not done before; what is kept of it."""
+    file = place(config, name)
+    if not file.exists():
+        flight = fly(name, config)
+        tensors = {key: getattr(flight, key) for key in ("frames", "actions", "scans")}
+        digest = _digest(tensors)
+        manifest = {"corridor": name, "collisions": flight.collisions, "sha256": digest}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_suffix(".writing")
+        save_file(tensors, unfinished, {"manifest": json.dumps(manifest)})
+        unfinished.replace(file)
+    flight = load(config, name)
+    shares = torch.bincount(flight.actions, minlength=3) / len(flight.actions)
+    return {
+        "corridor": name,
+        "frames": len(flight.frames),
+        "collisions": flight.collisions,
+        "left, straight, right": [round(share, 3) for share in shares.tolist()],
+        "sha256": _digest({key: getattr(flight, key) for key in ("frames", "actions", "scans")}),
+        "file": str(file),
+    }
+
+
+def load(config: Config, name: str) -> Flight:
+    """A recorded flight."""
+    file = place(config, name)
+    with safe_open(file, "pt") as content:
+        manifest = json.loads(content.metadata()["manifest"])
+        tensors = {key: content.get_tensor(key) for key in ("frames", "actions", "scans")}
+    if _digest(tensors) != manifest["sha256"]:
+        raise ValueError(f"{file} is damaged: remove it, and record it again")
+    return Flight(**tensors, collisions=manifest["collisions"])
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for key in sorted(tensors):
+        digest.update(tensors[key].numpy().tobytes())
+    return digest.hexdigest()
+
+
+def run(config: Config) -> list[dict[str, Any]]:
+    """Record all corridors, in several processes, and say what was recorded and how fast."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from taskfree.experiments import pool
+
+    started = perf_counter()
+    new = sum(not place(config, name).exists() for name in config.corridors)
+    rows = pool.run_all(
+        _record_one,
+        [(name, config) for name in config.corridors],
+        workers=config.workers,
+        describe=lambda job: f"corridor {job[0]}",
+    )
+    seconds = perf_counter() - started
+    frames = sum(row["frames"] for row in rows)
+    console, table = Console(), Table(box=None, header_style="bold underline")
+    for heading in ("corridor", "frames", "collisions", "left", "straight", "right"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        shares = [f"{100 * share:.0f} %" for share in row["left, straight, right"]]
+        table.add_row(row["corridor"], str(row["frames"]), str(row["collisions"]), *shares)
+    console.print(table)
+    console.print(f"{frames} frames in {place(config, 'A').parent}")
+    if new == len(rows):
+        console.print(f"{frames / seconds:.0f} control steps a second")
+    if config.video:
+        for row in rows:
+            file = Path(row["file"]).with_suffix(".mp4")
+            write_video(load(config, row["corridor"]), file)
+            console.print(f"video: {file}")
+    return rows
+
+
+def _record_one(job: tuple[str, Config]) -> dict[str, Any]:
+    return record(*job)
+
+
+# Videos
+
+
+def write_video(flight: Flight, file: Path) -> None:
+    """A film of a flight: what the camera and the laser saw, and what the expert did."""
+    import av
+
+    with av.open(str(file), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width, stream.height = 768, 384
+        stream.pix_fmt, stream.bit_rate = "yuv420p", 2_000_000
+        for picture in _pictures(flight):
+            for packet in stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")):
+                container.mux(packet)
+        for packet in stream.encode():
+            container.mux(packet)
+
+
+def _pictures(flight: Flight) -> Iterator[Any]:
+    from PIL import Image, ImageDraw
+
+    angles = np.radians(np.arange(360))
+    for frame, action, scan in zip(flight.frames, flight.actions, flight.scans, strict=True):
+        canvas = Image.new("RGB", (768, 384), (18, 18, 22))
+        canvas.paste(Image.fromarray(frame.numpy()).resize((384, 384)), (0, 0))
+        draw = ImageDraw.Draw(canvas)
+        beams = scan.numpy()
+        x = 576 - 48 * beams * np.sin(angles)
+        y = 230 - 48 * beams * np.cos(angles)
+        seen = beams < 3.6
+        for a, b in zip(x[seen], y[seen], strict=True):
+            draw.ellipse((a - 1.5, b - 1.5, a + 1.5, b + 1.5), fill=(86, 180, 233))
+        draw.polygon([(576, 220), (568, 240), (584, 240)], fill=(240, 240, 240))
+        for number, (word, left) in enumerate((("left", 440), ("straight", 546), ("right", 668))):
+            colour = (230, 159, 0) if int(action) == number else (90, 90, 95)
+            draw.text((left, 352), word, fill=colour, font_size=18)
+        yield np.asarray(canvas)
