@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from math import inf, sqrt
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import torch
@@ -76,7 +76,8 @@ class Adviser:
         if self._steps % BLOCK:
             return
         self._means.append((fmean(self._block), BLOCK))
-        self._noise = min(self._noise, pstdev(self._block))
+        mean = self._means[-1][0]
+        self._noise = min(self._noise, sqrt(fmean((loss - mean) ** 2 for loss in self._block)))
         self._block = []
         now = self._means[-1][0]
         if len(self._means) == BLOCKS + 1 and all(

@@ -46,7 +46,7 @@ class Laser:
             self._geoms, self._found, None, BEAMS, FAR,
         )  # fmt: skip
         noisy = np.clip(self._found + NOISE * rng.standard_normal(BEAMS), NEAR, FAR)
-        return np.where(self._geoms >= 0, noisy, MISS)
+        return np.where((self._geoms >= 0) & (self._found <= FAR), noisy, MISS)
 
 
 VIEW, FRONT = 100, 40

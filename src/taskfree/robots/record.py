@@ -214,12 +214,12 @@ def _pictures(flight: Flight) -> Iterator[Any]:
         canvas.paste(Image.fromarray(frame.numpy()).resize((384, 384)), (0, 0))
         draw = ImageDraw.Draw(canvas)
         beams = scan.numpy()
-        x = 576 - 48 * beams * np.sin(angles)
-        y = 230 - 48 * beams * np.cos(angles)
+        x = 576 - 44 * beams * np.sin(angles)
+        y = 172 - 44 * beams * np.cos(angles)
         seen = beams < 3.6
         for a, b in zip(x[seen], y[seen], strict=True):
             draw.ellipse((a - 1.5, b - 1.5, a + 1.5, b + 1.5), fill=(86, 180, 233))
-        draw.polygon([(576, 220), (568, 240), (584, 240)], fill=(240, 240, 240))
+        draw.polygon([(576, 162), (568, 182), (584, 182)], fill=(240, 240, 240))
         for number, (word, left) in enumerate((("left", 440), ("straight", 546), ("right", 668))):
             colour = (230, 159, 0) if int(action) == number else (90, 90, 95)
             draw.text((left, 352), word, fill=colour, font_size=18)
