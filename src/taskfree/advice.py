@@ -77,7 +77,9 @@ class Adviser:
             return
         self._means.append((fmean(self._block), BLOCK))
         mean = self._means[-1][0]
-        self._noise = min(self._noise, sqrt(fmean((loss - mean) ** 2 for loss in self._block)))
+        self._noise = min(
+            self._noise, sqrt(fmean((loss - mean) * (loss - mean) for loss in self._block))
+        )
         self._block = []
         now = self._means[-1][0]
         if len(self._means) == BLOCKS + 1 and all(
