@@ -1,0 +1,65 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from taskfree.experiments import corridors
+from taskfree.robots import record, tiny
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("corridors")
+    flights = record.Config(out=out / "flights", tiles=4, bends=1, things=0)
+    config = corridors.Config(
+        out=out, corridors=("A", "D"), seeds=1, flights=flights, epochs=2, every=5, repeats=1, workers=2,
+    )  # fmt: skip
+    return config, corridors.run(config)
+
+
+def test_every_setting_is_run_and_judged_on_every_corridor(finished):
+    config, results = finished
+    assert json.loads((config.out / "results.json").read_text()) == json.loads(json.dumps(results))
+    assert {one["setting"] for one in results["runs"]} == {s.name for s in corridors.SETTINGS}
+    for row in results["summary"]:
+        assert set(row["weighted by corridor"]) == {"A", "D"}
+        assert 0 <= row["accuracy"][0] <= 1
+    assert [row["corridor"] for row in results["flights"]] == ["A", "D"]
+
+
+def test_what_is_finished_is_not_repeated(finished):
+    config, results = finished
+    files = {file: file.stat().st_mtime_ns for file in (config.out / "runs").iterdir()}
+    (gone, *_) = files
+    gone.unlink()
+    assert corridors.run(config)["summary"] == results["summary"]
+    again = {file: file.stat().st_mtime_ns for file in (config.out / "runs").iterdir()}
+    assert {file for file in files if again[file] != files[file]} == {gone}
+
+
+def test_all_start_from_the_same_weights_and_frames_come_once(finished):
+    config, _ = finished
+    flights = [record.load(config.flights, name) for name in config.corridors]
+    frames = sum(len(flight.frames) for flight in flights)
+    for setting in corridors.SETTINGS:
+        batches = corridors._batches(flights, config, setting, seed=0)
+        passes = 2 if setting.epochs else 0 if setting.order == "none" else 1
+        assert len(batches) == passes * (frames // 10)
+    one, two = tiny.network(seed=1), tiny.network(seed=1)
+    assert all(map(torch.equal, one.parameters(), two.parameters()))
+    shuffled = [s for s in corridors.SETTINGS if s.order == "shuffled"]
+    first = corridors._batches(flights, config, shuffled[0], seed=0)[0][0]
+    assert not torch.equal(first, flights[0].frames[:10])
+
+
+def test_weighted_accuracy_is_the_mean_over_actions(finished):
+    config, _ = finished
+    learner = corridors._learner(tiny.network(), replace(config), corridors.SETTINGS[2])
+    with torch.no_grad():
+        for value in learner.model.parameters():
+            value.zero_()
+        learner.model[-1].bias[1] = 1  # always straight on
+    actions = torch.tensor([1] * 8 + [0, 2])
+    frames = torch.zeros(10, 128, 128, 3, dtype=torch.uint8)
+    assert corridors._evaluate(learner, [(frames, actions)]) == [[0.8, 0.3333]]
