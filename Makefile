@@ -31,7 +31,7 @@ endless: $(READY)
 
 # Kill it, break its disk, change its files, poison it, change its code: about two hours
 reliability: $(READY) .venv-mutants/ready
-	PYTHONPATH=benchmarks $(BIN)/python reliability/run.py
+	$(BIN)/python reliability/run.py
 
 # The peers' environment. Avalanche pins an older torch: it comes without its dependencies.
 .venv-bench/ready: pyproject.toml constraints.txt benchmarks/peers.txt

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-import networks
 import torch
 from torch import nn
 
 from taskfree import MAS, Every, Hardest, Learner, checkpoint
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+import networks
 
 
 def run(times: int = 5) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """A small slice of every reliability check; `make reliability` runs all of it."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ def test_it_holds_and_its_controls_fail(tmp_path, check):
     out = tmp_path / "found.json"
     done = subprocess.run(
         [sys.executable, ROOT / "reliability/run.py", "--quick", check, "--out", out],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")},
         capture_output=True,
         text=True,
     )
