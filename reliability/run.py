@@ -124,7 +124,7 @@ def many_examples(quick: bool) -> Row:
     found = properties.run(["when"] if quick else properties.PROPERTIES, 1 if quick else 100)
     broken = {
         "the buffer keeps the easiest": ("which", "buffer"),
-        "a saved trigger forgets that it is disarmed": ("when", "trigger"),
+        "a saved trigger forgets its window": ("when", "trigger"),
         "a saved learner forgets its momentum": ("stateful", "momentum"),
     }
     controls = {name: properties.outcome([test], how) for name, (test, how) in broken.items()}

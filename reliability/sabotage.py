@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from taskfree import Hardest, Learner, Plateau, checkpoint
+from taskfree import Hardest, Learner, Plateau, Settled, checkpoint
 
 
 def buffer() -> None:
@@ -15,14 +15,17 @@ def buffer() -> None:
 
 
 def trigger() -> None:
-    """A saved trigger forgets that it is disarmed."""
-    load = Plateau.load_state_dict
+    """A saved trigger forgets its window."""
+    for kind in (Plateau, Settled):
+        kind.load_state_dict = _without_window(kind.load_state_dict)  # type: ignore
 
-    def forgets(self: Plateau, state: Any) -> None:
+
+def _without_window(load: Any) -> Any:
+    def forgets(self: Any, state: Any) -> None:
         load(self, state)
-        self.armed = True
+        self.window = ()
 
-    Plateau.load_state_dict = forgets  # type: ignore[method-assign]
+    return forgets
 
 
 def momentum() -> None:

@@ -18,6 +18,7 @@ from taskfree import (
     Recent,
     RelativePlateau,
     Reservoir,
+    Settled,
 )
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
@@ -95,7 +96,7 @@ def test_the_report_says_what_happened():
 def test_what_is_left_unsaid_is_the_whole_method():
     model = mlp()
     learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), loss=CROSS_ENTROPY)
-    assert isinstance(learner.when, RelativePlateau)
+    assert isinstance(learner.when, Settled)
     assert isinstance(learner.which, Hardest)
     assert isinstance(learner.how, MAS)
     without = full(model, when=None, which=None, how=None)

@@ -19,6 +19,7 @@ from same import assert_same, snapshot
 from taskfree import MAS, Every, Hardest, Learner, NotFiniteError, Reservoir, checkpoint
 
 STEPS = 40
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 BUFFERS = {
     "hardest": lambda: Hardest(7),
     "balanced": lambda: Hardest(7, balanced=True),
@@ -64,9 +65,17 @@ class Life(RuleBasedStateMachine):
 
     @initialize(buffer=st.sampled_from(list(BUFFERS)))
     def start(self, buffer):
-        self.folder = Path(tempfile.mkdtemp(prefix="taskfree-life-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="taskfree-life-", dir=MEMORY))
         self.buffer, self.learner = buffer, make(buffer)
-        self.saved = []
+        self.steps = {}  # of every generation that was ever written
+
+    def saved(self):
+        """The steps of the generations that are there, the newest last."""
+        files = sorted(self.folder.glob("*.safetensors"))
+        return [self.steps[int(file.stem)] for file in files]
+
+    def newest(self):
+        return [int(file.stem) for file in self.folder.glob("*.safetensors")]
 
     def next(self):
         return batches()[self.learner.step] if self.learner.step < STEPS else None
@@ -129,7 +138,8 @@ class Life(RuleBasedStateMachine):
             self.folder, learner=self.learner, keep=keep, background=background
         )
         saving.wait()
-        self.saved = [*self.saved, self.learner.step][-keep:]
+        self.steps[saving.generation] = self.learner.step
+        assert len(self.saved()) <= keep
 
     @rule(at=st.integers(1, 80))
     def killed_while_saving(self, at):
@@ -145,7 +155,8 @@ class Life(RuleBasedStateMachine):
 
             return call
 
-        step = self.learner.step
+        step, before = self.learner.step, self.saved()
+        self.steps[max(self.newest(), default=0) + 1] = step  # whether it comes to be or not
         with pytest.MonkeyPatch.context() as patch:
             for name in ("write", "fsync", "open", "replace", "rename", "unlink", "close"):
                 patch.setattr(os, name, wrap(getattr(os, name)))
@@ -153,15 +164,14 @@ class Life(RuleBasedStateMachine):
                 checkpoint.save(self.folder, learner=self.learner, keep=2)
         self.learner = make(self.buffer)
         checkpoint.resume(self.folder, learner=self.learner)
-        assert self.learner.step in {step, *(self.saved[-1:] or [0])}
-        self.saved = [*self.saved, self.learner.step] if self.learner.step == step else self.saved
-        self.saved = self.saved[-2:] if count < at else self.saved
+        assert self.learner.step in {step, *(before[-1:] or [0])}
+        assert self.learner.step == (self.saved() or [0])[-1]
 
     @rule()
     def killed(self):
         self.learner = make(self.buffer)
         checkpoint.resume(self.folder, learner=self.learner)
-        assert self.learner.step == (self.saved[-1] if self.saved else 0)
+        assert self.learner.step == (self.saved() or [0])[-1]
 
     @rule(place=st.floats(0, 1, exclude_max=True), cut=st.booleans())
     def the_newest_is_damaged(self, place, cut):
@@ -176,8 +186,7 @@ class Life(RuleBasedStateMachine):
         with pytest.warns(UserWarning, match="going on from"):
             checkpoint.resume(self.folder, learner=self.learner)
         files[-1].unlink()
-        self.saved.pop()
-        assert self.learner.step == self.saved[-1]
+        assert self.learner.step == self.saved()[-1]
 
     @rule()
     def moved_to_another_process(self):
