@@ -205,7 +205,6 @@ def run(config: Config) -> dict[str, Any]:
     )
     runs = [json.loads(_file(job).read_text()) for job in jobs]
     results: dict[str, Any] = {
-        "command": "taskfree reproduce corridors",
         "config": _said(config),
         "versions": pool.versions(),
         "flights": [

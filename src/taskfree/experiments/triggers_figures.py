@@ -16,7 +16,7 @@ CAPTIONS = {
     "other data of the same stream; the oracle is told where the stream changes.",
     "timeline.png": "When each trigger consolidated (triangles), for the first seed, against the "
     "true changes of the stream (dashed), which only the oracle knows.",
-    "strengths.png": "The default learner with other strengths: one value serves all streams.",
+    "strengths.png": "The default learner with other strengths, mean and standard error.",
 }
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*", "h")
 
@@ -93,7 +93,7 @@ def strengths(rows: Sequence[dict[str, Any]], values: Sequence[float]) -> Figure
     axis.set_xscale("log")
     axis.axvline(0.003, color="0.4", linestyle="--", label="the default")
     axis.set(
-        title="One strength serves all streams",
+        title="Final score against the strength of the penalty",
         xlabel="strength (no units); the bars on the left are online learning, strength 0",
         ylabel="final accuracy, or variance explained (%)",
     )
