@@ -46,7 +46,7 @@ def test_accumulation(accumulate, expected):
         close(value, expected(*(estimate[name] for estimate in estimates)))
 
 
-def test_the_relative_penalty_pulls_by_importance_over_its_mean():
+def test_the_relative_penalty_pulls_by_the_square_of_importance_over_its_mean():
     model, how = network(), MAS(0.3, penalty="relative")
     how.consolidate(model, torch.randn(4, 3).double())
     move(model)
@@ -54,7 +54,7 @@ def test_the_relative_penalty_pulls_by_importance_over_its_mean():
     every = torch.cat([value.flatten() for value in how.importance.values()])
     how.pull_back(model, torch.optim.SGD(model.parameters(), lr=123.0))
     for name, value in model.named_parameters():
-        a = 0.3 * how.importance[name] / every.mean()
+        a = 0.3 * (how.importance[name] / every.mean()) ** 2
         close(value.detach(), before[name] + a / (1 + a) * (how.anchor[name] - before[name]))
 
 

@@ -69,7 +69,8 @@ class MAS:
             paper's: its gradient is added to the loss's, which diverges where
             lr * strength * importance passes 2; `"relative"`, proximal with a strength that has no
             units: each step takes a parameter of mean importance back by strength / (1 + strength)
-            of its way to the anchor, whatever the scale of loss and outputs.
+            of its way to the anchor, and one of k times the mean k^2 times as hard, whatever the
+            scale of loss and outputs.
         output: importance is the sensitivity of the `"squared"` norm of the output, or of its
             `"norm"`.
 
@@ -171,7 +172,8 @@ class MAS:
 
         With a = lr * strength * importance this is the exact minimum of
         strength/2 * importance * (theta - anchor)^2 + (theta - theta_after_step)^2 / (2 lr).
-        With `penalty="relative"`, a = strength * importance / the mean importance.
+        With `penalty="relative"`, a = strength * (importance / mean importance)^2: what matters
+        is held fast, and the many parameters below the mean stay free for what comes.
         """
         if self.penalty == "gradient" or not self.importance:
             return
@@ -200,8 +202,10 @@ class MAS:
         weights = []
         for parameter, name in held:
             largest = torch.finfo(parameter.dtype).max
-            scale = rates[id(parameter)] if mean is None else 1 / mean
-            a = self.importance[name] * min(scale * self.strength, largest)
+            if mean is None:
+                a = self.importance[name] * min(rates[id(parameter)] * self.strength, largest)
+            else:
+                a = (self.importance[name] * min(self.strength**0.5 / mean, largest)).square_()
             a.clamp_(max=largest)
             weights.append(a.div_(a + 1))
         return [p.detach() for p, _ in held], [self.anchor[name] for _, name in held], weights

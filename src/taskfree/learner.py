@@ -134,7 +134,7 @@ class Learner:
         self.which: Buffer | None = Hardest(30) if which is ... else which
         if self._ranks is not None and self.which is not None:
             self.which = Sharded(self.which, self._ranks)
-        self.how: Importance | None = MAS(strength=0.003, penalty="relative") if how is ... else how
+        self.how: Importance | None = MAS(strength=0.01, penalty="relative") if how is ... else how
         self.repeats = arguments.whole("repeats", repeats, least=1)
         self.on_bad = arguments.one_of("on_bad", on_bad, ("raise", "skip"))
         self.step = 0

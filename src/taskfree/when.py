@@ -176,8 +176,8 @@ class Settled:
     A *peak*: the window's mean is above the level of the plateau by a tenth of that descent, and by
     six times its standard error, which the differences of successive losses before the window
     tell. The level follows the loss down. If no peak comes for as long again as it took to get
-    there, what was refined since then is worth keeping too: that is a plateau again, after twice
-    the time, after four times the time, and so on.
+    there, what was refined since then is worth keeping too: that is a plateau again, the next one
+    comes after twice that wait, then after three times it, and so on.
 
     Losses are only compared with each other: multiplied by any number, or moved by one, they lead
     to the same decisions. The state is a few numbers, however long the stream.
@@ -213,7 +213,7 @@ class Settled:
     def _begin(self) -> None:
         """Look for a plateau from here on."""
         self.armed, self._settled = True, False
-        self._age = self._again = self._first = 0
+        self._age = self._again = self._first = self._wait = 0
         self.level = math.inf
         self._thirds = (math.nan, math.nan)
         self._blocks: tuple[float, ...] = ()
@@ -277,11 +277,12 @@ class Settled:
         self.armed, self._settled = False, True
         self.level = self._thirds[1]
         self.descent = self.height - self.level
-        self._first, self._again = self._age, 2 * self._age
+        self._first = self._wait = self._age
+        self._again = self._age + self._wait
         self._count, self._sum = 0, 0.0
 
     def _watch(self, loss: float, mean: float) -> Decision | None:
-        """Look for a rise; if none comes in as long again, it is a plateau again."""
+        """Look for a rise; if none comes in a while, it is a plateau again."""
         rise = max(RISE * self.descent, self._least_rise())
         if mean > self.level + rise:
             self._risen = (self.level, rise)
@@ -293,7 +294,8 @@ class Settled:
             self.level = min(self.level, self._sum / self._count)
             self._count, self._sum = 0, 0.0
         if self.armed:
-            self.armed, self._again = False, 2 * self._age
+            self.armed, self._wait = False, self._wait + self._first
+            self._again = self._age + self._wait
             return "plateau"
         self.armed = self._age + 1 >= self._again
         return None
@@ -310,8 +312,11 @@ class Settled:
         variance = sum((loss - mean) * (loss - mean) for loss in self.window) / self.size
         if decision == "peak":
             return self._explain_rise(*self._risen, variance)
-        if decision == "plateau" and self._again > 2 * self._first:
-            text = f"the loss has not risen for {self._age} steps, twice as long as last time"
+        if decision == "plateau" and self._wait > self._first:
+            text = (
+                f"the loss has not risen for {self._age} steps, "
+                f"{self._wait - self._first} of them since the last plateau"
+            )
             return Explanation(text, variance)
         if decision is None and self._settled:
             rise = max(RISE * self.descent, self._least_rise())
@@ -349,7 +354,7 @@ class Settled:
             "counts": torch.tensor(
                 [
                     self._differences, self._length, self._count,
-                    self._age, self._again, self._first,
+                    self._age, self._again, self._first, self._wait,
                 ]
             ),
             "numbers": torch.tensor(
@@ -368,7 +373,8 @@ class Settled:
         armed, settled = bool(state["armed"]), bool(state["settled"])
         blocks, numbers = tuple(state["blocks"].tolist()), state["numbers"].tolist()
         (
-            self._differences, self._length, self._count, self._age, self._again, self._first
+            self._differences, self._length, self._count,
+            self._age, self._again, self._first, self._wait,
         ) = state["counts"].tolist()  # fmt: skip
         (
             self.window_mean, self.noise, self._before, self.height, self.level, self.descent,

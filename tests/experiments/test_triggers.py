@@ -11,7 +11,7 @@ from taskfree.streams import changing
 
 SMALL = triggers.Config(
     seeds=2, tuning_seeds=1, streams=("two quadrants",), means=(0.2, 1.0), variances=(0.2,),
-    strengths=(0.003, 0.3), workers=2,
+    strengths=(0.01, 0.3), workers=2,
 )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def test_everything_is_run_and_written(finished):
     results, out = finished
     assert json.loads((out / "results.json").read_text()) == json.loads(json.dumps(results))
     ran = {(one["setting"], one["seed"]) for one in results["runs"]}
-    names = [*triggers.SETTINGS, "strength 0.003", "strength 0.3"]
+    names = [*triggers.SETTINGS, "strength 0.01", "strength 0.3"]
     assert ran == {(name, seed) for name in names for seed in (0, 1)}
     assert {path.name for path in out.iterdir()} == {
         "results.json", "report.html", "triggers.png", "timeline.png", "strengths.png",
@@ -43,7 +43,7 @@ def test_who_is_told_what(finished):
             assert one["consolidations"] == [100, 200, 300, 400]
     default, same = (
         [o["final"] for o in results["runs"] if o["setting"] == name]
-        for name in (triggers.DEFAULT, "strength 0.003")
+        for name in (triggers.DEFAULT, "strength 0.01")
     )
     assert default == same, "the default's strength is on the grid"
 

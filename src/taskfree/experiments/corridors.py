@@ -48,7 +48,7 @@ class Config:
     """the largest norm of a gradient"""
     buffer: int = 40
     """capacity of the hard buffer"""
-    strength: float = 0.003
+    strength: float = 0.01
     """strength of the penalty, without units"""
     epochs: int = 10
     """passes of offline joint learning"""

@@ -47,7 +47,7 @@ class Config:
     """thresholds of Plateau on the mean that are tried"""
     variances: tuple[float, ...] = (0.02, 0.2)
     """thresholds of Plateau on the variance that are tried"""
-    strengths: tuple[float, ...] = (3e-5, 3e-4, 3e-3, 3e-2, 3e-1)
+    strengths: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
     """strengths that the default is compared with"""
     workers: int | None = None
     """processes; as many as there are cores if not given"""

@@ -91,7 +91,7 @@ def strengths(rows: Sequence[dict[str, Any]], values: Sequence[float]) -> Figure
         axis.plot(values[0] / 3, 100 * found["online"][0], marker="_", markersize=12,
                   color=(*COLOURS, "0.6", "0.3")[index])  # fmt: skip
     axis.set_xscale("log")
-    axis.axvline(0.003, color="0.4", linestyle="--", label="the default")
+    axis.axvline(0.01, color="0.4", linestyle="--", label="the default")
     axis.set(
         title="Final score against the strength of the penalty",
         xlabel="strength (no units); the bars on the left are online learning, strength 0",
