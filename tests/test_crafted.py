@@ -99,6 +99,7 @@ CASES = {
     "header of nothing": (lambda h, b: sign(b"", raw(h) + b), "has no manifest"),
     "header not JSON": (lambda h, b: sign(b"hello", b), "has no manifest"),
     "header not text": (lambda h, b: sign(b"\xff\xfe" * 20, b), "has no manifest"),
+    "header in UTF-32": (lambda h, b: sign(raw(h).decode().encode("utf-32-be"), b), "has no manifest"),
     "header a list": (lambda h, b: sign([h], b), "has no manifest"),
     "header nested deep": (lambda h, b: sign(b"[" * DEEP + b"]" * DEEP, b), "has no manifest"),
     "header nested deep in dicts": (lambda h, b: sign(b'{"a":' * DEEP + b"1" + b"}" * DEEP, b), "has no manifest"),

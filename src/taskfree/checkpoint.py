@@ -340,7 +340,7 @@ def _check_file(file: Path) -> None:
 def _manifest(file: Path, header: bytes) -> dict[str, Any]:
     """The manifest in a header."""
     try:
-        manifest = json.loads(json.loads(header)["__metadata__"]["manifest"])
+        manifest = json.loads(json.loads(header.decode())["__metadata__"]["manifest"])
         form, digest = manifest["format"], manifest["digest"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{file.name} has no manifest: it is not a checkpoint") from error

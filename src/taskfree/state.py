@@ -72,7 +72,7 @@ def unpack(flat: Mapping[str, Tensor]) -> Any:
             raise ValueError(f"the layout names a {kind!r}, which is nothing that can be saved")
         return (list if kind == "list" else tuple)(build(value) for value in content)
 
-    return build(json.loads(bytes(flat[LAYOUT].tolist())))
+    return build(json.loads(bytes(flat[LAYOUT].tolist()).decode()))
 
 
 def nest(name: str, flat: Mapping[str, Tensor]) -> dict[str, Tensor]:
