@@ -17,6 +17,8 @@ usage: taskfree reproduce NAME [options]    run one of the paper's experiments
 experiments:
   synthetic    points in 4-D, two quadrants one after the other (section 4.1, Figures 2 and 3)
   triggers     when to consolidate and how hard to hold: eight streams, ten triggers, no tuning
+  corridors    a drone learns to fly through four corridors (section 4.3, Figure 6)
+  corridors10  ... through ten (the supplement)
 
 for example:
   taskfree reproduce synthetic --help                      every option, with its default
@@ -24,7 +26,7 @@ for example:
                                                  half a minute, report in demo/report.html
 """
 
-EXPERIMENTS = ("synthetic", "triggers")
+EXPERIMENTS = ("synthetic", "triggers", "corridors", "corridors10")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +59,7 @@ def _run(name: str, module: str, options: list[str]) -> int:
 
         command = import_module(module)
     except ModuleNotFoundError as error:
-        extras = "cli,robots" if "robots" in module else "cli,river"
+        extras = "cli,robots" if "robots" in module or "corridors" in module else "cli,river"
         return _complain(f"{error.name} is not installed: pip install 'taskfree[{extras}]'")
     try:
         command.run(tyro.cli(command.Config, prog=f"taskfree {name}", args=options))

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from taskfree.experiments import corridors
+from taskfree.experiments import corridors, corridors10
 from taskfree.robots import record, tiny
 
 
@@ -14,6 +14,7 @@ def finished(tmp_path_factory):
     flights = record.Config(out=out / "flights", tiles=4, bends=1, things=0)
     config = corridors.Config(
         out=out, corridors=("A", "D"), seeds=1, flights=flights, epochs=2, every=5, repeats=1, workers=2,
+        alone=1.0,
     )  # fmt: skip
     return config, corridors.run(config)
 
@@ -43,13 +44,13 @@ def test_all_start_from_the_same_weights_and_frames_come_once(finished):
     flights = [record.load(config.flights, name) for name in config.corridors]
     frames = sum(len(flight.frames) for flight in flights)
     for setting in corridors.SETTINGS:
-        batches = corridors._batches(flights, config, setting, seed=0)
+        batches = list(corridors._batches(flights, corridors.Job(config, setting, 0)))
         passes = 2 if setting.epochs else 0 if setting.order == "none" else 1
         assert len(batches) == passes * (frames // 10)
     one, two = tiny.network(seed=1), tiny.network(seed=1)
     assert all(map(torch.equal, one.parameters(), two.parameters()))
     shuffled = [s for s in corridors.SETTINGS if s.order == "shuffled"]
-    first = corridors._batches(flights, config, shuffled[0], seed=0)[0][0]
+    first = next(iter(corridors._batches(flights, corridors.Job(config, shuffled[0], 0))))[0]
     assert not torch.equal(first, flights[0].frames[:10])
 
 
@@ -63,3 +64,37 @@ def test_weighted_accuracy_is_the_mean_over_actions(finished):
     actions = torch.tensor([1] * 8 + [0, 2])
     frames = torch.zeros(10, 128, 128, 3, dtype=torch.uint8)
     assert corridors._evaluate(learner, [(frames, actions)]) == [[0.8, 0.3333]]
+
+
+def test_learning_live_is_learning_from_the_record(finished):
+    config, results = finished
+    setting = next(one for one in corridors.SETTINGS if one.name == "online continual")
+    live = corridors.run_one(corridors.Job(replace(config, live=True, alone=0), setting, 0))
+    recorded = next(one for one in results["runs"] if one["setting"] == setting.name)
+    for key in ("losses", "curve", "final", "events"):
+        assert live[key] == recorded[key], key
+
+
+def test_the_report_shows_it_all(finished):
+    config, results = finished
+    page = (config.out / "report.html").read_text()
+    for name in ("views", "accuracy", "weighted", "final", "alone"):
+        assert (config.out / f"{name}.png").stat().st_size > 10_000
+        assert f"alt='{name}.png'" in page
+    for row in results["summary"]:
+        assert row["setting"] in page
+    assert results["command"].startswith("taskfree reproduce corridors --corridors A D")
+
+
+def test_each_network_flies_by_itself(finished):
+    _, results = finished
+    for one in results["runs"]:
+        assert len(one["flown"]) == 2
+        assert all(flown["seconds"] <= 1.0 and flown["metres"] > 0 for flown in one["flown"])
+
+
+def test_the_ten_are_the_four_and_six_more():
+    ten = corridors10.Config()
+    assert ten.corridors[:4] == corridors.Config().corridors
+    assert len(ten.corridors) == 10
+    assert corridors._name(ten) == "corridors10"

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate, islice
 from pathlib import Path
 from statistics import mean, stdev
 from time import perf_counter
 from typing import Any
 
 import torch
+from rich.console import Console
+from rich.table import Table
 from torch import Tensor, nn
 
-from taskfree import arguments
-from taskfree.experiments import pool
+from taskfree import arguments, report
+from taskfree.experiments import corridors_figures, pool
 from taskfree.how import MAS
 from taskfree.learner import Learner
-from taskfree.robots import record, tiny
+from taskfree.robots import closed_loop, record, tiny
+from taskfree.robots.flight import CorridorEnv
 from taskfree.when import Settled
 from taskfree.which import Hardest
 
@@ -56,6 +61,10 @@ class Config:
     """evaluate every so many time steps"""
     share: int = 4
     """evaluate on every so many-th frame"""
+    live: bool = False
+    """learn straight from the simulator while the expert flies: the same frames, only slower"""
+    alone: float = 40.0
+    """seconds that each network then flies every corridor by itself; 0 leaves that out"""
     workers: int | None = None
     """processes; as many as there are cores if not given"""
 
@@ -64,6 +73,7 @@ class Config:
             arguments.whole(name, getattr(self, name), least=1)
         arguments.number("lr", self.lr, above=0)
         arguments.number("clip", self.clip, above=0)
+        arguments.number("alone", self.alone, least=0)
         MAS(self.strength)
 
 
@@ -106,28 +116,50 @@ def run_one(job: Job) -> dict[str, Any]:
     config, setting = job.config, job.setting
     started = perf_counter()
     flights = [record.load(config.flights, name) for name in config.corridors]
-    model = tiny.network(seed=job.seed)
-    learner = _learner(model, config, setting)
+    crossings = [frames // FRAMES for frames in accumulate(len(f.frames) for f in flights)]
+    learner = _learner(tiny.network(seed=job.seed), config, setting)
     tests = [(f.frames[:: config.share], f.actions[:: config.share]) for f in flights]
     curve: list[dict[str, Any]] = [{"step": 0, "corridors": _evaluate(learner, tests)}]
     losses: list[float] = []
     events = []
-    for step, (frames, actions) in enumerate(_batches(flights, config, setting, job.seed), 1):
+    for step, (frames, actions) in enumerate(_batches(flights, job), 1):
         report = learner.learn(tiny.scaled(frames), actions)
-        losses.append(round(report.window_loss, 4))
+        losses.append(round(report.window_loss, 3))
         if report.event is not None:
             events.append({"step": step, "kind": report.event.kind, "text": report.event.text})
-        if step % config.every == 0 and not setting.epochs:
+        if (step % config.every == 0 or step in crossings) and not setting.epochs:
             curve.append({"step": step, "corridors": _evaluate(learner, tests)})
-    crossings = [
-        sum(len(f.frames) // FRAMES for f in flights[: n + 1]) for n in range(len(flights))
-    ]
+    learned = perf_counter()
+    flown = [_fly_alone(learner, job, name) for name in config.corridors] if config.alone else []
     return {
         "setting": setting.name, "seed": job.seed, "final": _evaluate(learner, tests),
-        "consolidations": [event["step"] for event in events if event["kind"] == "plateau"],
+        "just flown": _just_flown(curve, crossings),
         "crossings": crossings, "events": events, "curve": curve, "losses": losses,
-        "seconds": round(perf_counter() - started, 1),
+        "flown": [one._asdict() for one in flown],
+        "seconds": round(learned - started, 1),
+        "seconds flying": round(perf_counter() - learned, 1),
     }  # fmt: skip
+
+
+def _just_flown(curve: list[dict[str, Any]], crossings: list[int]) -> list[list[float]]:
+    """For every corridor: its accuracies when it had just been flown."""
+    at = {point["step"]: point["corridors"] for point in curve}
+    return [at[step][n] for n, step in enumerate(crossings) if step in at]
+
+
+def _fly_alone(learner: Learner, job: Job, name: str) -> closed_loop.Flown:
+    """The network flies by itself, each seed from another part of the corridor on."""
+    config = job.config
+    world = record.world(name, config.flights)
+    env = CorridorEnv(world, camera=config.flights.camera)
+
+    def policy(picture: Any) -> int:
+        return int(learner.predict(tiny.scaled(torch.from_numpy(picture)[None])).argmax())
+
+    tile = 11 * job.seed % (len(world.tiles) - 1)
+    flown = closed_loop.fly(env, policy, seconds=config.alone, tile=tile, seed=job.seed)
+    env.close()
+    return flown
 
 
 class _Clipped(torch.optim.SGD):
@@ -155,21 +187,29 @@ def _learner(model: nn.Module, config: Config, setting: Setting) -> Learner:
     )
 
 
-def _batches(
-    flights: list[record.Flight], config: Config, setting: Setting, seed: int
-) -> list[tuple[Tensor, Tensor]]:
+def _batches(flights: list[record.Flight], job: Job) -> Iterable[tuple[Tensor, Tensor]]:
     """The time steps of a run: ten frames each."""
+    config, setting = job.config, job.setting
     if setting.order == "none":
         return []
+    if setting.order == "as flown" and config.live:
+        return _live(config)
     frames = torch.cat([flight.frames for flight in flights])
     actions = torch.cat([flight.actions for flight in flights])
     orders = [torch.arange(len(frames))]
     if setting.order == "shuffled":
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(job.seed)
         passes = config.epochs if setting.epochs else 1
         orders = [torch.randperm(len(frames), generator=generator) for _ in range(passes)]
     rows = [part for order in orders for part in torch.split(order, FRAMES) if len(part) == FRAMES]
-    return [(frames[part], actions[part]) for part in rows]
+    return ((frames[part], actions[part]) for part in rows)
+
+
+def _live(config: Config) -> Iterator[tuple[Tensor, Tensor]]:
+    """Ten frames at a time from the simulator, corridor after corridor."""
+    flown = (m for name in config.corridors for m in record.moments(name, config.flights))
+    while len(part := list(islice(flown, FRAMES))) == FRAMES:
+        yield torch.stack([m.picture for m in part]), torch.tensor([m.action for m in part])
 
 
 def _evaluate(learner: Learner, tests: list[tuple[Tensor, Tensor]]) -> list[list[float]]:
@@ -205,19 +245,24 @@ def run(config: Config) -> dict[str, Any]:
     )
     runs = [json.loads(_file(job).read_text()) for job in jobs]
     results: dict[str, Any] = {
+        "command": pool.command(_name(config), config),
         "config": _said(config),
         "versions": pool.versions(),
         "flights": [
             {key: value for key, value in row.items() if key != "file"} for row in recorded
         ],
+        "aims": aims(config, runs),
         "summary": summary(config, runs),
-        "runs": [
-            {key: one[key] for key in one if key not in ("curve", "losses", "events")}
-            for one in runs
-        ],
+        "runs": runs,
     }
     pool.write_json(config.out / "results.json", results)
+    _write_report(config, results)
+    _print(config, results)
     return results
+
+
+def _name(config: Config) -> str:
+    return type(config).__module__.rpartition(".")[2]
 
 
 def _said(config: Config) -> dict[str, Any]:
@@ -246,20 +291,151 @@ def _run_and_keep(job: Job) -> None:
 
 
 def summary(config: Config, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean and standard deviation over the seeds of the final accuracies, all and by corridor."""
+    """Mean and standard deviation over the seeds, by setting."""
     rows = []
     for setting in SETTINGS:
-        chosen = [one["final"] for one in runs if one["setting"] == setting.name]
+        chosen = [one for one in runs if one["setting"] == setting.name]
         row: dict[str, Any] = {"setting": setting.name, "seeds": len(chosen)}
         for index, kind in enumerate(("accuracy", "weighted")):
-            row[kind] = _spread([mean(corridor[index] for corridor in one) for one in chosen])
+            final = [[corridor[index] for corridor in one["final"]] for one in chosen]
+            row[kind] = _spread([mean(one) for one in final])
             row[f"{kind} by corridor"] = {
-                name: _spread([one[number][index] for one in chosen])
+                name: _spread([one[number] for one in final])
                 for number, name in enumerate(config.corridors)
             }
+        if any(one["just flown"] for one in chosen):
+            row["weighted, just flown"] = _spread(
+                [mean(corridor[1] for corridor in one["just flown"]) for one in chosen]
+            )
+        if config.alone:
+            row |= _alone(chosen)
         rows.append(row)
     return rows
 
 
+def _alone(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """How the networks flew by themselves."""
+    return {
+        "collisions a minute": _spread(
+            [
+                sum(f["collisions"] for f in one["flown"])
+                / sum(f["seconds"] for f in one["flown"])
+                * 60
+                for one in runs
+            ]
+        ),
+        "metres before the first": _spread(
+            [mean(f["first"] for f in one["flown"]) for one in runs]
+        ),
+    }
+
+
 def _spread(values: list[float]) -> list[float]:
     return [round(mean(values), 4), round(stdev(values) if len(values) > 1 else 0.0, 4)]
+
+
+def aims(config: Config, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the experiment is meant to show, in weighted accuracy, and what it does."""
+    rows = {row["setting"]: row for row in summary(config, runs)}
+
+    def gap(one: str, other: str, names: tuple[str, ...] = config.corridors) -> float:
+        found = (rows[name]["weighted by corridor"] for name in (one, other))
+        first, second = (mean(float(row[name][0]) for name in names) for row in found)
+        return round(first - second, 4)
+
+    pairs = {
+        "normalized": ("online continual, normalized", "online, normalized"),
+        "not normalized": ("online continual", "online"),
+    }
+    half = (len(config.corridors) + 1) // 2
+    return {
+        "online, normalized, in the corridor just flown": rows["online, normalized"][
+            "weighted, just flown"
+        ][0],
+        "offline joint": rows["offline joint"]["weighted"][0],
+        "continual above online, all corridors": {k: gap(*v) for k, v in pairs.items()},
+        "continual above online, first half": {
+            k: gap(*v, config.corridors[:half]) for k, v in pairs.items()
+        },
+        "continual above online, last two": {
+            k: gap(*v, config.corridors[-2:]) for k, v in pairs.items()
+        },
+        "normalized above not": {
+            name: gap(f"{name}, normalized", name) for name in ("online", "online continual")
+        },
+    }
+
+
+# What people look at
+
+
+def _write_report(config: Config, results: dict[str, Any]) -> None:
+    flights = {name: record.load(config.flights, name).frames for name in config.corridors}
+    drawn = {
+        "views.png": corridors_figures.views(flights),
+        "accuracy.png": corridors_figures.curves(config.corridors, results["runs"], 0),
+        "weighted.png": corridors_figures.curves(config.corridors, results["runs"], 1),
+        "final.png": corridors_figures.bars(results["summary"]),
+    }
+    if config.alone:
+        drawn["alone.png"] = corridors_figures.alone(results["summary"])
+    for name, figure in drawn.items():
+        report.save(figure, config.out / name)
+    report.write_html(
+        config.out / "report.html",
+        title=f"Collision avoidance in flight, {len(config.corridors)} corridors",
+        introduction=" ".join((Config.__doc__ or "").split()),
+        tables={
+            f"After the last corridor, mean ± standard deviation over {config.seeds} seeds": table(
+                results["summary"]
+            ),
+            "Weighted accuracy by corridor, in %": table_by_corridor(results["summary"]),
+        },
+        figures={name: (config.out / name, corridors_figures.CAPTIONS[name]) for name in drawn},
+        details={key: results[key] for key in ("command", "config", "versions", "flights", "aims")},
+    )
+
+
+COLUMNS = {
+    "accuracy": 100, "weighted": 100, "weighted, just flown": 100, "collisions a minute": 1,
+    "metres before the first": 1,
+}  # fmt: skip
+
+
+def table(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The summary as text, a line a setting."""
+
+    def cell(row: dict[str, Any], name: str) -> str:
+        if name not in row:
+            return ""
+        return " ± ".join(f"{COLUMNS[name] * value:.1f}" for value in row[name])
+
+    names = [name for name in COLUMNS if any(name in row for row in rows)]
+    heading = ["", *(f"{name} (%)" if COLUMNS[name] == 100 else name for name in names)]
+    return [heading, *([row["setting"], *(cell(row, name) for name in names)] for row in rows)]
+
+
+def table_by_corridor(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The weighted accuracies as text, a line a setting, a column a corridor."""
+    names = list(rows[0]["weighted by corridor"])
+    return [["", *names]] + [
+        [
+            row["setting"],
+            *(f"{100 * row['weighted by corridor'][name][0]:.0f}" for name in names),
+        ]
+        for row in rows
+    ]
+
+
+def _print(config: Config, results: dict[str, Any]) -> None:
+    console = Console()
+    heading, *lines = table(results["summary"])
+    printed = Table(title=f"After {', '.join(config.corridors)}", box=None)
+    for index, name in enumerate(heading):
+        printed.add_column(name, justify="right" if index else "left")
+    for line in lines:
+        printed.add_row(*line)
+    console.print(printed)
+    for name, value in results["aims"].items():
+        console.print(f"{name}: {value}")
+    console.print(f"report: {config.out / 'report.html'}")

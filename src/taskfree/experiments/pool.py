@@ -39,6 +39,8 @@ def run_all(
     `function` is a module's own, so that a fresh process can import it. Each process uses one
     torch thread: the runs are the parallel part.
     """
+    if not jobs:
+        return []
     workers = min(len(jobs), workers or os.cpu_count() or 1)
     results: dict[int, Result] = {}
     columns = (

@@ -76,16 +76,19 @@ class CorridorEnv(gymnasium.Env[NDArray[np.uint8], Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Picture, dict[str, Any]]:
-        """Begin at the first tile; the seed is that of the laser's noise."""
+        """Begin at the first tile, or at `options["tile"]`; the seed is of the laser's noise."""
         super().reset(seed=seed, options=options)
-        mujoco.mj_resetData(self.model, self.data)
-        mujoco.mj_forward(self.model, self.data)
-        self.distance, self._furthest = 0.0, 0
-        return self._look()
+        start = arguments.whole("tile", (options or {}).get("tile", 0), least=0)
+        if start >= len(self.corridor.tiles):
+            raise ValueError(f"tile must be below {len(self.corridor.tiles)}, got {start}")
+        self.distance, self._furthest = 0.0, start
+        return self._put(start)
 
     def carry_on(self) -> tuple[Picture, dict[str, Any]]:
         """After a collision: put the drone into the middle of its tile, looking along it."""
-        number = self._tile()
+        return self._put(self._tile())
+
+    def _put(self, number: int) -> tuple[Picture, dict[str, Any]]:
         tile = self.corridor.tiles[number]
         heading = np.arctan2(tile.goes[1], tile.goes[0])
         mujoco.mj_resetData(self.model, self.data)

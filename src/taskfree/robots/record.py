@@ -20,6 +20,7 @@ from torch import Tensor
 
 from taskfree import arguments
 from taskfree.robots.camera import Kind
+from taskfree.robots.corridor import Corridor
 from taskfree.robots.flight import CorridorEnv
 from taskfree.robots.worlds import BENDS, THEMES, THINGS, TILES, corridor
 
@@ -72,26 +73,48 @@ class Flight(NamedTuple):
     """How often the expert hit something; it then went on from the middle of the tile."""
 
 
+class Moment(NamedTuple):
+    """A tenth of a second of a flight."""
+
+    picture: Tensor
+    action: int
+    scan: Tensor
+    collided: bool
+    """Whether the action ended in a collision."""
+
+
+def moments(name: str, config: Config) -> Iterator[Moment]:
+    """Have the expert fly through one corridor, straight from the simulator."""
+    env = CorridorEnv(world(name, config), camera=config.camera)
+    try:
+        picture, info = env.reset(seed=config.seed)
+        for _ in range(100 * config.tiles):
+            seen, scan, action = picture.copy(), info["scan"], info["expert"]
+            picture, _, ended, _, info = env.step(action)
+            collided = info["collision"]
+            yield Moment(torch.from_numpy(seen), action, torch.from_numpy(scan).float(), collided)
+            if collided:
+                picture, info = env.carry_on()
+            elif ended:
+                return
+    finally:
+        env.close()
+
+
+def world(name: str, config: Config) -> Corridor:
+    """The corridor of that name that a config means."""
+    return corridor(name, config.seed, tiles=config.tiles, bends=config.bends, things=config.things)
+
+
 def fly(name: str, config: Config) -> Flight:
-    """Have the expert fly through one corridor."""
-    world = corridor(
-        name, config.seed, tiles=config.tiles, bends=config.bends, things=config.things
+    """Have the expert fly through one corridor, and keep it all."""
+    flown = list(moments(name, config))
+    return Flight(
+        torch.stack([moment.picture for moment in flown]),
+        torch.tensor([moment.action for moment in flown]),
+        torch.stack([moment.scan for moment in flown]),
+        sum(moment.collided for moment in flown),
     )
-    env = CorridorEnv(world, camera=config.camera)
-    frames, actions, scans, collisions = list[Tensor](), list[int](), list[Tensor](), 0
-    picture, info = env.reset(seed=config.seed)
-    while len(frames) < 100 * config.tiles:
-        frames.append(torch.from_numpy(picture.copy()))
-        actions.append(info["expert"])
-        scans.append(torch.from_numpy(info["scan"]).float())
-        picture, _, ended, _, info = env.step(info["expert"])
-        if info["collision"]:
-            collisions += 1
-            picture, info = env.carry_on()
-        elif ended:
-            break
-    env.close()
-    return Flight(torch.stack(frames), torch.tensor(actions), torch.stack(scans), collisions)
 
 
 def place(config: Config, name: str) -> Path:
