@@ -1,5 +1,7 @@
 import json
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -91,3 +93,22 @@ def test_the_default_learns_the_quadrants_without_forgetting():
         ]
         finals[setting] = sum(found) / 3
     assert finals[triggers.DEFAULT] > finals[triggers.ONLINE] + 0.05
+
+
+NETWORKS = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/networks.py"))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("mlp", (64, 4)), ("tiny", (16, 3, 128, 128)), ("alexnet", (2, 3, 224, 224))],
+)
+def test_the_default_strength_holds_as_much_of_any_network(name, shape):
+    """About 3 % of the way back at a step, from ten thousand parameters to 57 million."""
+    torch.manual_seed(0)
+    model = NETWORKS[name]().eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    how = Learner(model, optimizer, loss=nn.CrossEntropyLoss(reduction="none")).how
+    how.consolidate(model, torch.randn(shape))
+    held = how._weigh(model, optimizer)[2]
+    share = sum(float(weight.sum()) for weight in held) / sum(weight.numel() for weight in held)
+    assert 0.02 < share < 0.05

@@ -28,5 +28,11 @@ def network(outputs: int = 3, seed: int = 0) -> nn.Sequential:
 
 
 def scaled(pictures: Tensor) -> Tensor:
-    """Pictures of bytes, [n, 128, 128, 3], as the network wants them: between -1 and 1."""
-    return pictures.permute(0, 3, 1, 2).float() / 127.5 - 1
+    """Pictures of bytes, [n, 128, 128, 3], as the network wants them.
+
+    Each has a mean of 0 and a standard deviation of 1, so that it makes no difference whether a
+    corridor is bright or dark.
+    """
+    values = pictures.permute(0, 3, 1, 2).float()
+    spread, mean = torch.std_mean(values, dim=(1, 2, 3), keepdim=True)
+    return (values - mean) / spread.clamp_min(1)
