@@ -141,7 +141,7 @@ def mutated_code(quick: bool) -> Row:
     """Small changes of the core that the tests must notice."""
     if quick:
         return {}
-    found = mutants.run(Path(".venv-mutants/bin/mutmut"))
+    found = mutants.run(Path(".venv-mutants/bin/mutmut").absolute())
     return {
         "check": "small changes of the core's code that the tests notice",
         "found": found,

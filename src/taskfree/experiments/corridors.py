@@ -153,7 +153,7 @@ def _fly_alone(learner: Learner, job: Job, name: str) -> closed_loop.Flown:
     world = record.world(name, config.flights)
     env = CorridorEnv(world, camera=config.flights.camera)
 
-    def policy(picture: Any) -> int:
+    def policy(picture: Any, _: dict[str, Any]) -> int:
         return int(learner.predict(tiny.scaled(torch.from_numpy(picture)[None])).argmax())
 
     tile = 11 * job.seed % (len(world.tiles) - 1)

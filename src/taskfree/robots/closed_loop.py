@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from taskfree.robots.flight import CorridorEnv
 from taskfree.robots.textures import Picture
@@ -23,7 +23,7 @@ class Flown(NamedTuple):
 
 def fly(
     env: CorridorEnv,
-    policy: Callable[[Picture], int],
+    policy: Callable[[Picture, dict[str, Any]], int],
     *,
     seconds: float = 40.0,
     tile: int = 0,
@@ -31,19 +31,21 @@ def fly(
 ) -> Flown:
     """Fly from a tile on for so long, or to the corridor's end; after a collision it goes on.
 
+    The policy is shown the picture and the environment's `info`, and says where to go.
+
     >>> from taskfree.robots import Corridor
-    >>> fly(CorridorEnv(Corridor("SSSS", "bricks", "sand", "sky")), lambda picture: 1, seconds=1.0)
+    >>> fly(CorridorEnv(Corridor("SSSS", "bricks", "sand", "sky")), lambda *_: 1, seconds=1.0)
     Flown(seconds=1.0, metres=0.53, collisions=0, first=0.53)
     """
-    picture, _ = env.reset(seed=seed, options={"tile": tile})
+    picture, info = env.reset(seed=seed, options={"tile": tile})
     steps, collisions, first = 0, 0, None
     while steps < 10 * seconds:
-        picture, _, ended, _, info = env.step(policy(picture))
+        picture, _, ended, _, info = env.step(policy(picture, info))
         steps += 1
         if info["collision"]:
             collisions += 1
             first = env.distance if first is None else first
-            picture, _ = env.carry_on()
+            picture, info = env.carry_on()
         elif ended:
             break
     metres = round(env.distance, 2)
