@@ -1,4 +1,6 @@
 import math
+from itertools import pairwise
+from statistics import pvariance
 
 import pytest
 import torch
@@ -101,6 +103,116 @@ def test_settled_has_no_scale(losses, power):
     assert decisions(Settled(window=2, least=6), scaled) == plain
 
 
+def noise_of(losses):
+    """The mean of half the squared differences of successive losses; of about the last 40."""
+    noise = math.nan
+    for number, (before, after) in enumerate(pairwise(losses), 1):
+        square = (after - before) * (after - before) / 2
+        noise = square if number == 1 else noise + max(1 / 40, 1 / number) * (square - noise)
+    return noise
+
+
+def literal_settled(losses, size, least):
+    """Settled's words, with all that was seen since the last rise looked at again at every step."""
+    found, begin, age, height, low, plateau = [], 0, 0, -math.inf, math.inf, None
+    for now, loss in enumerate(losses, 1):
+        found.append(None)
+        age += 1
+        mean = sum(losses[now - size : now]) / size if now >= size else math.nan
+        noise = noise_of(losses[: max(0, now - size)])
+        certain = 0.0 if math.isnan(noise) else 6 * math.sqrt(noise / size)
+        if plateau is None:
+            height = max(height, mean) if mean == mean else height
+            if mean > low + max((height - low) / 2, certain):
+                begin, age, height, low = now - 1, 0, mean, math.inf
+            since, length = losses[begin:now], size
+            while len(since) > 12 * length:
+                length *= 2
+            if len(since) % length:
+                continue
+            blocks = [
+                sum(since[start : start + length]) / length
+                for start in range(0, len(since), length)
+            ]
+            low, third = min(low, blocks[-1]), len(blocks) // 3
+            if third and len(since) >= least:
+                last = sum(blocks[-third:]) / third
+                before = sum(blocks[-2 * third : -third]) / third
+                if before - last <= 0.1 * (height - last):
+                    plateau = {"level": last, "descent": height - last, "seen": [], "wait": age}
+                    first, again = age, 2 * age
+                    found[-1] = "plateau"
+        elif mean > plateau["level"] + max(0.1 * plateau["descent"], certain):
+            found[-1] = "peak"
+            begin, age, height, low, plateau = now, 0, mean, math.inf, None
+        else:
+            plateau["seen"].append(loss)
+            if len(plateau["seen"]) == 5 * size:
+                plateau["level"] = min(plateau["level"], sum(plateau["seen"]) / (5 * size))
+                plateau["seen"] = []
+            if age == again:
+                plateau["wait"] += first
+                again = age + plateau["wait"]
+                found[-1] = "plateau"
+    return found
+
+
+STRETCHES = st.lists(
+    st.tuples(st.integers(0, 64), st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=8
+)
+
+
+@given(STRETCHES, st.sampled_from([1, 2, 4]), st.integers(3, 20), st.randoms(use_true_random=False))
+def test_settled_is_its_words(stretches, size, least, chance):
+    """Whole numbers, so that sums are exact in any order."""
+    losses = [
+        float(height + chance.randint(-noise, noise))
+        for height, noise, steps in stretches
+        for _ in range(steps)
+    ]
+    expected = literal_settled(losses, size, least)
+    assert decisions(Settled(window=size, least=least), losses) == expected
+
+
+def test_settled_is_its_words_on_long_streams():
+    for seed in range(3):
+        levels = [3.0] * 10 + [0.5] * 300 + [2.0] * 20 + [0.4] * 400 + [0.9] * 50 + [0.3] * 100
+        losses = [round(64 * loss) / 64 for loss in noisy(levels, spread=0.1, seed=seed)]
+        expected = literal_settled(losses, 4, 60)
+        assert {"plateau", "peak"} <= set(expected)
+        assert decisions(Settled(window=4, least=60), losses) == expected
+
+
+def test_settled_tells_the_windows_variance_whatever_it_decides():
+    trigger = Settled(window=4, least=12)
+    losses = noisy([4.0] * 6 + [1.0] * 40 + [5.0] * 10 + [1.0] * 30, spread=0.1)
+    seen = set()
+    for number, loss in enumerate(losses, 1):
+        decision = trigger.update(loss)
+        told = trigger.explain(decision)
+        if number >= 4:
+            assert told.variance == pytest.approx(pvariance(losses[number - 4 : number]))
+            seen.add((decision, *told.thresholds))
+        else:
+            assert math.isnan(told.variance)
+    assert seen == {
+        (None,), (None, "fall"), (None, "mean"), ("plateau",), ("plateau", "fall"), ("peak", "mean"),
+    }  # fmt: skip
+
+
+def test_settled_says_where_the_next_peak_would_be():
+    trigger = Settled(window=2, least=6)
+    decisions(trigger, [9.0, 9.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    assert not trigger.armed
+    assert trigger.explain(None).thresholds["mean"] == 1 + max(0.8, trigger._least_rise())
+
+
+def test_settled_counts_the_steps_of_an_unfinished_block():
+    trigger = Settled(window=2, least=60)
+    decisions(trigger, [9.0, 8.0, 7.0, 6.0, 5.0])
+    assert trigger.explain(None).text == "5 of at least 60 steps since the last rise"
+
+
 def test_settled_has_no_zero():
     losses = noisy([2.0] * 20 + [0.5] * 200 + [3.0] * 30 + [0.4] * 200)
     moved = [loss + 7 for loss in losses]
@@ -174,6 +286,41 @@ def test_settled_says_why():
     level = told.thresholds["mean"]
     assert told.text.startswith(f"the last 2 losses have a mean of 5, above {level:.3g}: the level")
     assert told.variance == 16
+
+
+def test_relative_thresholds_are_parts_of_the_height():
+    trigger = RelativePlateau(window=2, fall=0.25, ripple=0.5)
+    decisions(trigger, [8.0, 8.0, 4.0])
+    told = trigger.explain(None)
+    assert told.thresholds == {"mean": 2.0, "variance": 16.0}
+    assert told.text.endswith("; it came down from 8")
+    assert decisions(trigger, [0.0, 0.0])[-1] == "plateau"
+    assert trigger.explain("plateau").text.endswith("; it came down from 8")
+    decisions(trigger, [0.0, 0.0])
+    assert "came down" not in trigger.explain(None).text
+    assert RelativePlateau().size == 5
+    assert (RelativePlateau().fall, RelativePlateau().ripple) == (0.2, 0.3)
+
+
+def test_at_says_which_step_it_is():
+    trigger = At([2])
+    assert (
+        trigger.explain(trigger.update(1.0)).text
+        == "this is time step 1, not one that was asked for"
+    )
+    assert (
+        trigger.explain(trigger.update(1.0)).text == "this is time step 2, one that was asked for"
+    )
+
+
+def test_a_saved_trigger_keeps_every_bit_of_what_it_saw():
+    for trigger in (Settled(window=3, least=6), Plateau(window=3, mean=1, variance=1)):
+        decisions(trigger, [1 / 3, 1 / 7, 0.1] * 4)
+        assert all(
+            value.dtype == torch.float64
+            for value in trigger.state_dict().values()
+            if value.is_floating_point()
+        )
 
 
 def test_at():
