@@ -99,6 +99,30 @@ def test_resumes_bit_for_bit_at_any_step(tmp_path_factory, stop, background, whi
     assert position.position == stream.position
 
 
+class Holds:
+    """Anything with a state."""
+
+    def __init__(self, **state):
+        self.state = state
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = dict(state)
+
+
+def test_empty_tensors_of_any_shape_come_back(tmp_path):
+    state = {"none": torch.empty(0, 3), "one": torch.ones(1), "nothing": torch.empty(0).long()}
+    save(tmp_path, it=Holds(**state))
+    again = Holds(none=None, one=None, nothing=None)
+    assert resume(tmp_path, it=again) == 1
+    for name, value in state.items():
+        assert again.state[name].shape == value.shape
+        assert again.state[name].dtype == value.dtype
+        assert torch.equal(again.state[name], value)
+
+
 @pytest.mark.parametrize("background", [False, True])
 def test_saving_does_not_disturb_learning(tmp_path, background):
     seed()

@@ -97,6 +97,8 @@ CASES = {
     "huge header": (lambda h, b: sign(h, b, 2**63), "is cut off, or not a safetensors file"),
     "header beyond the end": (lambda h, b: sign(h, b, 10**6), "is cut off, or not a safetensors file"),
     "header of nothing": (lambda h, b: sign(b"", raw(h) + b), "has no manifest"),
+    "header longer than the file by one": (lambda h, b: sign(raw(h), b, length=len(raw(h)) + len(b) + 1), "is cut off"),
+    "header as long as the file": (lambda h, b: sign(raw(h), b, length=len(raw(h)) + len(b)), "has no manifest"),
     "header not JSON": (lambda h, b: sign(b"hello", b), "has no manifest"),
     "header not text": (lambda h, b: sign(b"\xff\xfe" * 20, b), "has no manifest"),
     "header in UTF-32": (lambda h, b: sign(raw(h).decode().encode("utf-32-be"), b), "has no manifest"),

@@ -55,7 +55,7 @@ class Config:
     """capacity of the hard buffer"""
     strength: float = 0.01
     """strength of the penalty, without units"""
-    epochs: int = 10
+    epochs: int = 4
     """passes of offline joint learning"""
     every: int = 25
     """evaluate every so many time steps"""
