@@ -197,7 +197,7 @@ def test_the_ray_camera_sees_textures_things_and_haze():
 
 
 def test_rays_go_through_the_whole_view():
-    rays = camera.rays().reshape(128, 128, 3)
+    rays = CorridorEnv(short())._camera._rays.reshape(128, 128, 3)
     assert np.degrees(np.arctan2(rays[64, 127, 0], -rays[64, 127, 2])) == pytest.approx(40, abs=0.6)
     assert np.degrees(np.arctan2(rays[0, 64, 1], -rays[0, 64, 2])) == pytest.approx(25, abs=0.5)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from typing import Any, Literal, Protocol, TypeAlias
+from xml.etree import ElementTree as Xml
 
 import mujoco
 import numpy as np
@@ -20,8 +21,6 @@ from taskfree.robots.textures import Picture
 Kind: TypeAlias = Literal["ray", "gl"]
 SIZE = 128
 """Pictures are squares of as many pixels."""
-ACROSS, DOWN = np.radians(80), np.radians(50)
-"""What the camera sees, as the authors' did: 640x360 pixels, squashed to a square."""
 
 
 class Camera(Protocol):
@@ -52,10 +51,25 @@ def _levels(texture: Picture) -> list[Floats]:
     return levels
 
 
-def rays() -> Floats:
-    """A direction for every pixel in the camera's own frame: x right, y up, z backwards."""
+_FOCAL = 0.01
+
+
+def mounted(body: Xml.Element, pos: str, across: float, down: float) -> None:
+    """Put the eye on a body: it looks forward, and sees so many degrees across and down."""
+    sides = [2 * _FOCAL * np.tan(np.radians(angle) / 2) for angle in (across, down)]
+    Xml.SubElement(
+        body, "camera", name="eye", pos=pos, xyaxes="0 -1 0 0 0 1", resolution=f"{SIZE} {SIZE}",
+        sensorsize=f"{sides[0]:.6g} {sides[1]:.6g}", focal=f"{_FOCAL} {_FOCAL}",
+    )  # fmt: skip
+
+
+def rays(across: float, down: float) -> Floats:
+    """A direction for every pixel in the camera's own frame: x right, y up, z backwards.
+
+    `across` and `down` are how far it sees to the sides at a distance of 1.
+    """
     step = (np.arange(SIZE) + 0.5) / SIZE * 2 - 1
-    x, y = np.meshgrid(step * np.tan(ACROSS / 2), -step * np.tan(DOWN / 2))
+    x, y = np.meshgrid(step * across, -step * down)
     directions = np.stack([x, y, -np.ones_like(x)], axis=-1).reshape(-1, 3)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return directions
@@ -68,7 +82,9 @@ class Ray:
         self.model = model
         self._eye = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, "eye")
         self._body = int(model.cam_bodyid[self._eye])
-        self._rays = rays()
+        across, down = model.cam_sensorsize[self._eye] / model.cam_intrinsic[self._eye][:2] / 2
+        self._rays = rays(across, down)
+        self._pixel = 2 * np.arctan(across) / SIZE  # its angle, about
         self._haze, self._haze_colour = haze[0], np.asarray(haze[1], dtype=float)
         self._ambient = model.vis.headlight.ambient[0]
         self._diffuse = model.vis.headlight.diffuse[0]
@@ -132,7 +148,7 @@ class Ray:
             u, v = (local[:, :2] * self._repeat[own] * (1, -1) % 1).T
             # Far away many pixels of a texture fall into one of the picture: take their mean.
             levels = self._textures[number]
-            wide = away[rows] * (ACROSS / SIZE) * self._repeat[own, 0] * levels[0].shape[1]
+            wide = away[rows] * self._pixel * self._repeat[own, 0] * levels[0].shape[1]
             level = np.clip(np.round(np.log2(np.maximum(wide, 1))), 0, len(levels) - 1).astype(int)
             for one in np.unique(level):
                 at, texture = level == one, levels[one]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 from xml.etree import ElementTree as Xml
 
+import mujoco
 import numpy as np
-from PIL import Image
 
 from taskfree import arguments
 from taskfree.robots import textures
+from taskfree.robots.scene import Scene, Triple, panel, words
 from taskfree.robots.textures import Colour
 
 TILE = 3.0
@@ -134,63 +134,31 @@ def _crosses(path: str) -> bool:
 # The model
 
 
-def build(corridor: Corridor, robot: Xml.Element | None = None) -> tuple[str, dict[str, bytes]]:
-    """The MuJoCo model as XML, and the pictures that it needs, by name.
-
-    `robot` is a body, with its actuators and sensors in elements of those names beside it.
-    """
-    root = Xml.Element("mujoco", model="corridor")
-    Xml.SubElement(root, "option", timestep="0.005", integrator="implicitfast")
-    visual = Xml.SubElement(root, "visual")
-    Xml.SubElement(visual, "global", offwidth="640", offheight="480")
-    bright, lamp = corridor.light, corridor.lamp
-    Xml.SubElement(visual, "headlight", ambient=_words([bright] * 3), diffuse=_words([lamp] * 3),
-                   specular="0 0 0")  # fmt: skip
-    Xml.SubElement(visual, "map", znear="0.01", zfar="60", haze="0.5")
-    assets, pictures = Xml.SubElement(root, "asset"), dict[str, bytes]()
-    world = Xml.SubElement(root, "worldbody")
+def build(corridor: Corridor, robot: Xml.Element | None = None) -> mujoco.MjModel:
+    """The MuJoCo model of a corridor, with a robot in it."""
+    scene = Scene("corridor", light=corridor.light, lamp=corridor.lamp)
     names = dict.fromkeys(
         [corridor.wall, corridor.floor, corridor.ceiling, *(name for _, name in corridor.posters)]
     )
     for name in names:
-        pictures[f"{name}.png"] = _png(textures.make(name, corridor.seed))
-        Xml.SubElement(assets, "texture", name=name, type="2d", file=f"{name}.png")
-        Xml.SubElement(assets, "material", name=name, texture=name, texuniform="true",
-                       texrepeat="0.5 0.5", specular="0", shininess="0")  # fmt: skip
+        scene.texture(name, corridor.seed)
     for attributes in (
         *_walls(corridor),
         *_posters(corridor),
         *_pipes(corridor),
         *_things(corridor),
     ):
-        Xml.SubElement(world, "geom", attributes)
-    for element in [] if robot is None else robot:
-        (world if element.tag == "body" else root).append(element)
-    return Xml.tostring(root, encoding="unicode"), pictures
-
-
-def _words(numbers: object) -> str:
-    return " ".join(f"{number:.6g}" for number in np.ravel(np.asarray(numbers, dtype=float)))
-
-
-def _png(picture: textures.Picture) -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(picture).save(out, "PNG", compress_level=1)
-    return out.getvalue()
+        scene.add(attributes)
+    if robot is not None:
+        scene.put(robot)
+    return scene.model()
 
 
 def _panel(
-    centre: tuple[float, float, float], normal: tuple[float, float, float], material: str,
+    centre: Triple, normal: Triple, material: str,
     half: tuple[float, float] = (TILE / 2, TILE / 2), thick: float = THICK,
 ) -> dict[str, str]:  # fmt: skip
-    """A box whose flat sides carry a texture: they are the ones along its own z axis."""
-    facing = np.asarray(normal)
-    up = np.array([0.0, 0.0, 1.0]) if abs(facing[2]) < 0.5 else np.array([0.0, 1.0, 0.0])
-    right = np.cross(up, facing)
-    return {
-        "type": "box", "pos": _words(centre), "size": _words([*half, thick]), "material": material,
-        "xyaxes": _words([*right, *up]),
-    }  # fmt: skip
+    return panel(centre, normal, material, half, thick)
 
 
 def _walls(corridor: Corridor) -> Iterator[dict[str, str]]:
@@ -238,9 +206,9 @@ def _pipes(corridor: Corridor) -> Iterator[dict[str, str]]:
             ends += [x + a * TILE / 2 - b * beside, y + b * TILE / 2 + a * beside, TILE - 0.3]
             yield {
                 "type": "cylinder",
-                "fromto": _words(ends),
+                "fromto": words(ends),
                 "size": f"{thick}",
-                "rgba": _words([*colour, 1]),
+                "rgba": words([*colour, 1]),
             }
 
 
@@ -262,15 +230,15 @@ def _thing(
 
     def at(forward: float, sideways: float, high: float) -> str:
         place = np.array([x, y]) + forward * along + sideways * beside
-        return _words([*place, high])
+        return words([*place, high])
 
     def box(where: str, half: tuple[float, float, float], rgb: Colour = colour) -> dict[str, str]:
         wide, deep = (half[0], half[1]) if tile.comes[0] else (half[1], half[0])
         return {
             "type": "box",
             "pos": where,
-            "size": _words([wide, deep, half[2]]),
-            "rgba": _words([*rgb, 1]),
+            "size": words([wide, deep, half[2]]),
+            "rgba": words([*rgb, 1]),
         }
 
     if thing == "person":
@@ -280,13 +248,13 @@ def _thing(
             "type": "capsule",
             "pos": at(0, away, 0.75),
             "size": "0.2 0.55",
-            "rgba": _words([*colour, 1]),
+            "rgba": words([*colour, 1]),
         }
         yield {
             "type": "sphere",
             "pos": at(0, away, 1.62),
             "size": "0.16",
-            "rgba": _words([*skin, 1]),
+            "rgba": words([*skin, 1]),
         }
         for leg in (-0.09, 0.09):
             yield {
@@ -298,7 +266,7 @@ def _thing(
     elif thing == "pillar":
         yield {
             "type": "cylinder", "pos": at(0, side * 0.75, TILE / 2),
-            "size": _words([0.2, TILE / 2]), "rgba": _words([*colour, 1]),
+            "size": words([0.2, TILE / 2]), "rgba": words([*colour, 1]),
         }  # fmt: skip
     elif thing == "crate":
         yield box(at(0, side * 0.95, 0.7), (0.4, 0.35, 0.7))

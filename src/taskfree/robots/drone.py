@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from taskfree.robots.camera import ACROSS, DOWN, SIZE
+from taskfree.robots import camera
 
 MASS, HEIGHT, GRAVITY = 1.477, 1.0, 9.81
 INERTIA = (0.01152, 0.01152, 0.0218)
@@ -20,8 +20,8 @@ ARM, DRAG = 0.18, 0.02
 """How far out the rotors are, and the torque that a newton of a rotor's thrust comes with."""
 SUBSTEPS = 20
 """Physics steps of 5 ms in a control step: 10 Hz."""
-
-_FOCAL = 0.01
+ACROSS, DOWN = 80, 50
+"""What its camera sees in degrees, as the authors' did: 640x360 pixels, squashed to a square."""
 
 
 def body(place: tuple[float, float], heading: float) -> Xml.Element:
@@ -38,11 +38,7 @@ def body(place: tuple[float, float], heading: float) -> Xml.Element:
     Xml.SubElement(
         drone, "geom", type="box", size="0.09 0.09 0.04", rgba="0.15 0.15 0.15 1", mass="0"
     )
-    sensor = f"{2 * _FOCAL * np.tan(ACROSS / 2):.6g} {2 * _FOCAL * np.tan(DOWN / 2):.6g}"
-    Xml.SubElement(
-        drone, "camera", name="eye", pos="0.1 0 0.02", xyaxes="0 -1 0 0 0 1",
-        resolution=f"{SIZE} {SIZE}", sensorsize=sensor, focal=f"{_FOCAL} {_FOCAL}",
-    )  # fmt: skip
+    camera.mounted(drone, "0.1 0 0.02", ACROSS, DOWN)
     actuators = Xml.SubElement(root, "actuator")
     for number, (x, y, spin) in enumerate(ROTORS):
         Xml.SubElement(

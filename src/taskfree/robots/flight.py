@@ -63,8 +63,7 @@ class CorridorEnv(gymnasium.Env[NDArray[np.uint8], Any]):
         self.action_space = spaces.Discrete(len(Action))
         first = self.corridor.tiles[0]
         heading = float(np.arctan2(first.comes[1], first.comes[0]))
-        xml, pictures = build(self.corridor, drone.body(first.centre, heading))
-        self.model = mujoco.MjModel.from_xml_string(xml, pictures)
+        self.model = build(self.corridor, drone.body(first.centre, heading))
         self.data = mujoco.MjData(self.model)
         haze = (self.corridor.haze, self.corridor.haze_colour)
         self._camera = make_camera(camera, self.model, haze)

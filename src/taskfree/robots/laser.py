@@ -27,10 +27,10 @@ class Action(IntEnum):
 
 
 class Laser:
-    """A scanner of 360 beams in the plane around a body."""
+    """A scanner of 360 beams in the plane around a body, or so many metres above its middle."""
 
-    def __init__(self, model: mujoco.MjModel, body: str) -> None:
-        self.model = model
+    def __init__(self, model: mujoco.MjModel, body: str, above: float = 0.0) -> None:
+        self.model, self._above = model, np.array([0.0, 0.0, above])
         self._body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, body)
         self._geoms = np.zeros(BEAMS, dtype=np.int32)
         self._found = np.zeros(BEAMS)
@@ -42,8 +42,8 @@ class Laser:
         angles = _ANGLES + heading
         rays = np.stack([np.cos(angles), np.sin(angles), np.zeros(BEAMS)], axis=1)
         mujoco.mj_multiRay(
-            self.model, data, data.xpos[self._body], rays.ravel(), None, True, self._body,
-            self._geoms, self._found, None, BEAMS, FAR,
+            self.model, data, data.xpos[self._body] + self._above, rays.ravel(), None, True,
+            self._body, self._geoms, self._found, None, BEAMS, FAR,
         )  # fmt: skip
         noisy = np.clip(self._found + NOISE * rng.standard_normal(BEAMS), NEAR, FAR)
         return np.where((self._geoms >= 0) & (self._found <= FAR), noisy, MISS)
@@ -53,7 +53,7 @@ VIEW, FRONT = 100, 40
 """Degrees: what the expert looks at, and how much of that is straight ahead."""
 
 
-def expert(scan: NDArray[np.float64]) -> Action:
+def expert(scan: NDArray[np.float64], view: int = VIEW, front: int = FRONT) -> Action:
     """Where the expert goes: to the furthest depth, straight on if it does not matter.
 
     As the authors' does, it looks at 100 degrees in three parts of 30, 40 and 30, takes the least
@@ -67,7 +67,7 @@ def expert(scan: NDArray[np.float64]) -> Action:
     >>> expert(blocked).name
     'LEFT'
     """
-    side, half = (VIEW - FRONT) // 2, FRONT // 2
+    side, half = (view - front) // 2, front // 2
     ahead = min(scan[:half].min(), scan[-half:].min())
     left, right = scan[half : half + side].min(), scan[-half - side : -half].min()
     if ahead >= max(left, right):

@@ -24,6 +24,8 @@ from taskfree.robots.corridor import Corridor
 from taskfree.robots.flight import CorridorEnv
 from taskfree.robots.worlds import BENDS, THEMES, THINGS, TILES, corridor
 
+MADE = 2
+"""Raised when worlds, cameras or the expert change: older recordings are then made again."""
 CACHE = Path.home() / ".cache/taskfree/corridors"
 
 
@@ -124,7 +126,12 @@ def place(config: Config, name: str) -> Path:
         for key, value in asdict(config).items()
         if key not in ("out", "corridors", "video", "workers")
     }
-    made |= {"taskfree": version("taskfree"), "mujoco": mujoco.__version__, "numpy": np.__version__}
+    made |= {
+        "made": MADE,
+        "taskfree": version("taskfree"),
+        "mujoco": mujoco.__version__,
+        "numpy": np.__version__,
+    }
     mark = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:12]
     return config.out / mark / f"{name}.safetensors"
 

@@ -1,0 +1,155 @@
+"""On-policy learning: the network acts, and an expert says what it would have done.
+
+For any Gymnasium environment whose `info` carries `expert`, the expert's action. This module needs
+only torch: the environment is whatever has `reset` and `step`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from taskfree import arguments
+from taskfree.advice import Advice
+from taskfree.learner import Learner, Report
+
+__all__ = ["Moment", "OnPolicy"]
+
+
+class Moment(NamedTuple):
+    """What happened in one control step."""
+
+    action: int
+    expert: int
+    """What the expert would have done."""
+    collision: bool
+    report: Report | None
+    """Of the time step that was learned after it, if one was."""
+    info: dict[str, Any]
+    """The environment's, after the step."""
+
+
+class OnPolicy:
+    """Act with the network, keep the most recent frames with the expert's labels, learn from them.
+
+    Iterating over it acts for ever, a control step at a time. Where `info` tells of a `collision`,
+    nothing is learned from it: the environment's own `recover` is called if it has one, and `reset`
+    if not; so is `reset` where an episode ends.
+
+    Args:
+        env: a Gymnasium environment whose `info` has `expert`, the action of the expert.
+        learner: learns what the expert would have done from what was seen.
+        prepare: makes inputs for the model of a stack of observations.
+        recent: how many of the newest frames a time step learns from.
+        every: a time step is learned every so many frames.
+        budget: seconds that a control step may take. Learning that would take longer, judged by
+            the last time, is put off to a later step and counted in `put_off`. None: simulated
+            time stands still while it learns.
+        policy: acts instead of the network: a function of the observation and `info`.
+        seed: of the environment.
+
+    >>> class Line:
+    ...     def reset(self, *, seed=None, options=None):
+    ...         self.x = 5.5
+    ...         return [self.x], {"expert": 0}
+    ...     def step(self, action):
+    ...         self.x += 1 if action else -1
+    ...         return [self.x], 0.0, abs(self.x) > 9, False, {"expert": int(self.x < 0)}
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Linear(1, 2)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    >>> learner = Learner(model, optimizer, loss=torch.nn.CrossEntropyLoss(reduction="none"))
+    >>> acting = OnPolicy(Line(), learner)
+    >>> moments = [moment for moment, _ in zip(acting, range(300))]
+    >>> [sum(m.action == m.expert for m in part) for part in (moments[:20], moments[-20:])]
+    [10, 20]
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        learner: Learner,
+        *,
+        prepare: Callable[[Tensor], Tensor] = lambda observations: observations,
+        recent: int = 40,
+        every: int = 10,
+        budget: float | None = None,
+        policy: Callable[[Any, dict[str, Any]], int] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.env, self.learner, self.prepare = env, learner, prepare
+        self.every = arguments.whole("every", every, least=1)
+        self.budget = budget if budget is None else arguments.number("budget", budget, above=0)
+        self.policy = self._act if policy is None else policy
+        self.frames = self.collisions = self.put_off = 0
+        self._recent: deque[tuple[Tensor, int]] = deque(
+            maxlen=arguments.whole("recent", recent, least=1)
+        )
+        self._due, self._cost = 0, 0.0
+        self._seen, self._info = env.reset(seed=seed)
+        self._expert(self._info)
+
+    def __iter__(self) -> Iterator[Moment]:
+        """Act and learn, a control step at a time."""
+        while True:
+            yield self.step()
+
+    def step(self) -> Moment:
+        """One control step: act, keep what was seen, and learn if it is time."""
+        started = perf_counter()
+        expert = self._expert(self._info)
+        action = int(self.policy(self._seen, self._info))
+        self._recent.append((torch.as_tensor(self._seen).clone(), expert))
+        self._seen, _, ended, cut, self._info = self.env.step(action)
+        info, collision = self._info, bool(self._info.get("collision", False))
+        self.frames, self._due = self.frames + 1, self._due + 1
+        report = None
+        if collision:
+            self.collisions += 1
+            self._recover()
+        elif self._due >= self.every:
+            report = self._learn_in_time(started)
+        if (ended or cut) and not collision:
+            self._seen, self._info = self.env.reset()
+        return Moment(action, expert, collision, report, info)
+
+    def _act(self, seen: Any, _: dict[str, Any]) -> int:
+        inputs = self.prepare(torch.as_tensor(seen)[None])
+        return int(self.learner.predict(inputs).argmax())
+
+    def _recover(self) -> None:
+        recover = getattr(getattr(self.env, "unwrapped", self.env), "recover", None)
+        self._seen, self._info = recover() if recover is not None else self.env.reset()
+
+    def _learn_in_time(self, started: float) -> Report | None:
+        """Learn, unless that would hold up the control."""
+        begun = perf_counter()
+        if self.budget is not None and begun - started + self._cost > self.budget:
+            self.put_off += 1
+            if self.put_off == 10 * self.every and self.learner.step <= 1:
+                warnings.warn(
+                    f"learning takes {self._cost:.3g} s and a control step may take "
+                    f"{self.budget:.3g} s: it never learns; give it a smaller network, fewer "
+                    "repeats, fewer recent frames or a larger budget",
+                    Advice, stacklevel=4,
+                )  # fmt: skip
+            return None
+        seen, labels = zip(*self._recent, strict=True)
+        report = self.learner.learn(self.prepare(torch.stack(seen)), torch.tensor(labels))
+        self._due, self._cost = 0, perf_counter() - begun
+        return report
+
+    @staticmethod
+    def _expert(info: dict[str, Any]) -> int:
+        if "expert" not in info:
+            raise ValueError(
+                f"the environment's info must carry the expert's action as 'expert'; it has "
+                f"{', '.join(map(str, info)) or 'nothing'}"
+            )
+        return int(info["expert"])
