@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from taskfree.robots import Corridor, CorridorEnv, camera, textures
+from taskfree.robots import Corridor, CorridorEnv, textures
 from taskfree.robots.corridor import draw_path
 from taskfree.robots.laser import FAR, MISS, Action, Laser, expert
 from taskfree.robots.worlds import THEMES, corridor
