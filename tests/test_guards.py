@@ -11,7 +11,7 @@ from torch import nn
 
 from examples import examples
 from same import assert_same, snapshot
-from taskfree import MAS, Every, Hardest, Learner, NotFiniteError, Recent
+from taskfree import MAS, Every, Hardest, Learner, NotFiniteError, Recent, guards
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 
@@ -229,3 +229,50 @@ def test_large_finite_gradients_are_not_refused():
 def test_the_argument():
     with pytest.raises(ValueError, match="on_bad must be 'raise' or 'skip', got 'ignore'"):
         make(on_bad="ignore")
+
+
+@pytest.mark.parametrize("size", [3, guards.LARGE])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_gradient_that_is_not_finite_is_found_wherever_it_is(size, value):
+    gradients = [torch.ones(size), torch.ones(2)]
+    assert guards.finite(gradients)
+    gradients[0][size // 2] = value
+    assert not guards.finite(gradients)
+    assert not guards.finite(gradients[::-1])
+    assert guards.finite([torch.ones(size)]), "what was found is forgotten"
+    assert gradients[1].tolist() == [1, 1]
+
+
+def test_a_sum_that_overflows_holds_nothing_that_is_not_finite():
+    large = torch.full((guards.LARGE,), 3e38)
+    assert torch.isinf(large.sum())
+    assert guards.finite([large])
+    assert large[0] == torch.tensor(3e38)
+
+
+def test_gradients_of_several_kinds_are_looked_at_one_by_one():
+    kinds = [torch.ones(2), torch.ones(2, dtype=torch.float64), torch.ones(1, dtype=torch.bfloat16)]
+    assert guards.finite(kinds)
+    kinds[1][0] = math.nan
+    assert not guards.finite(kinds)
+    assert guards.finite([])
+
+
+@pytest.mark.parametrize(
+    ("lr", "loss", "dtype", "safe"),
+    [
+        (0.1, 0.7, torch.float32, True),
+        (9e5, 9e14, torch.float32, True),
+        (1e6, 0.7, torch.float32, False),
+        (0.1, 1e15, torch.float32, False),
+        (0.1, -1e15, torch.float32, False),
+        (0.1, 0.7, torch.float16, False),
+        (0.1, 0.7, torch.bfloat16, True),
+    ],
+)
+def test_what_makes_a_step_safe(lr, loss, dtype, safe):
+    value = nn.Parameter(torch.ones(2, dtype=dtype))
+    optimizer = torch.optim.SGD([value], lr=lr)
+    assert guards.step_is_safe(optimizer, loss), "there is no gradient to follow"
+    value.grad = torch.ones_like(value)
+    assert guards.step_is_safe(optimizer, loss) is safe

@@ -154,6 +154,14 @@ def test_settings_that_make_no_sense(options, message):
         OnPolicy(Line(), learner(), **options)
 
 
+def test_who_only_acts():
+    acting = OnPolicy(Recovers(), None, policy=lambda *_: 1)
+    assert [acting.step().report for _ in range(30)] == [None] * 30
+    assert acting.collisions == 10
+    with pytest.raises(ValueError, match="somebody must act: pass a learner, a policy or both"):
+        OnPolicy(Line(), None)
+
+
 def test_an_environment_without_an_expert_is_told_so():
     class Alone(Line):
         def _info(self):

@@ -107,3 +107,43 @@ def test_buffers_that_forward_replaces_come_back():
     undo.restore()
     assert model.mean is before
     assert torch.equal(model.mean, torch.zeros(2))
+
+
+def test_lists_in_the_optimizers_state_come_back_as_they_were():
+    model, optimizer = trained()
+    history = [torch.ones(2), torch.zeros(2)]
+    optimizer.state[model[0].weight]["history"] = history
+    undo = Undo([model], optimizer, parts=[])
+    undo.begin()
+    undo.keep()
+    history[0].fill_(7)
+    history.append(torch.ones(1))
+    undo.restore()
+    found = optimizer.state[model[0].weight]["history"]
+    assert [value.tolist() for value in found] == [[1, 1], [0, 0]]
+
+
+def test_a_learning_rate_that_is_a_tensor_comes_back():
+    model, _ = trained()
+    optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.1))
+    parameters = optimizer.param_groups[0]["params"]
+    undo = Undo([model], optimizer, parts=[])
+    undo.begin()
+    undo.keep()
+    optimizer.param_groups[0]["lr"].fill_(5.0)
+    undo.restore()
+    assert float(optimizer.param_groups[0]["lr"]) == pytest.approx(0.1)
+    assert optimizer.param_groups[0]["params"] is parameters
+
+
+def test_copies_fit_only_what_is_alike():
+    model, optimizer = trained()
+    undo = Undo([model], optimizer, parts=[])
+    undo.begin()
+    undo.keep()
+    model[0].weight.data = torch.ones(3, 2)
+    undo.begin()
+    undo.keep()
+    torch.nn.init.zeros_(model[0].weight)
+    undo.restore()
+    assert torch.equal(model[0].weight, torch.ones(3, 2))

@@ -19,6 +19,7 @@ experiments:
   triggers     when to consolidate and how hard to hold: eight streams, ten triggers, no tuning
   corridors    a drone learns to fly through four corridors (section 4.3, Figure 6)
   corridors10  ... through ten (the supplement)
+  arena        a wheeled robot learns while it drives by its own network (section 4.4, Figure 7)
 
 for example:
   taskfree reproduce synthetic --help                      every option, with its default
@@ -26,7 +27,7 @@ for example:
                                                  half a minute, report in demo/report.html
 """
 
-EXPERIMENTS = ("synthetic", "triggers", "corridors", "corridors10")
+EXPERIMENTS = ("synthetic", "triggers", "corridors", "corridors10", "arena")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +60,8 @@ def _run(name: str, module: str, options: list[str]) -> int:
 
         command = import_module(module)
     except ModuleNotFoundError as error:
-        extras = "cli,robots" if "robots" in module or "corridors" in module else "cli,river"
+        robots = any(word in module for word in ("robots", "corridors", "arena"))
+        extras = "cli,robots" if robots else "cli,river"
         return _complain(f"{error.name} is not installed: pip install 'taskfree[{extras}]'")
     try:
         command.run(tyro.cli(command.Config, prog=f"taskfree {name}", args=options))

@@ -44,7 +44,8 @@ class OnPolicy:
 
     Args:
         env: a Gymnasium environment whose `info` has `expert`, the action of the expert.
-        learner: learns what the expert would have done from what was seen.
+        learner: learns what the expert would have done from what was seen; None, with a policy,
+            only acts.
         prepare: makes inputs for the model of a stack of observations.
         recent: how many of the newest frames a time step learns from.
         every: a time step is learned every so many frames.
@@ -74,7 +75,7 @@ class OnPolicy:
     def __init__(
         self,
         env: Any,
-        learner: Learner,
+        learner: Learner | None,
         *,
         prepare: Callable[[Tensor], Tensor] = lambda observations: observations,
         recent: int = 40,
@@ -86,6 +87,8 @@ class OnPolicy:
         self.env, self.learner, self.prepare = env, learner, prepare
         self.every = arguments.whole("every", every, least=1)
         self.budget = budget if budget is None else arguments.number("budget", budget, above=0)
+        if learner is None and policy is None:
+            raise ValueError("somebody must act: pass a learner, a policy or both")
         self.policy = self._act if policy is None else policy
         self.frames = self.collisions = self.put_off = 0
         self._recent: deque[tuple[Tensor, int]] = deque(
@@ -113,26 +116,27 @@ class OnPolicy:
         if collision:
             self.collisions += 1
             self._recover()
-        elif self._due >= self.every:
-            report = self._learn_in_time(started)
+        elif self.learner is not None and self._due >= self.every:
+            report = self._learn_in_time(self.learner, started)
         if (ended or cut) and not collision:
             self._seen, self._info = self.env.reset()
         return Moment(action, expert, collision, report, info)
 
     def _act(self, seen: Any, _: dict[str, Any]) -> int:
         inputs = self.prepare(torch.as_tensor(seen)[None])
+        assert self.learner is not None
         return int(self.learner.predict(inputs).argmax())
 
     def _recover(self) -> None:
         recover = getattr(getattr(self.env, "unwrapped", self.env), "recover", None)
         self._seen, self._info = recover() if recover is not None else self.env.reset()
 
-    def _learn_in_time(self, started: float) -> Report | None:
+    def _learn_in_time(self, learner: Learner, started: float) -> Report | None:
         """Learn, unless that would hold up the control."""
         begun = perf_counter()
         if self.budget is not None and begun - started + self._cost > self.budget:
             self.put_off += 1
-            if self.put_off == 10 * self.every and self.learner.step <= 1:
+            if self.put_off == 10 * self.every and learner.step <= 1:
                 warnings.warn(
                     f"learning takes {self._cost:.3g} s and a control step may take "
                     f"{self.budget:.3g} s: it never learns; give it a smaller network, fewer "
@@ -141,7 +145,7 @@ class OnPolicy:
                 )  # fmt: skip
             return None
         seen, labels = zip(*self._recent, strict=True)
-        report = self.learner.learn(self.prepare(torch.stack(seen)), torch.tensor(labels))
+        report = learner.learn(self.prepare(torch.stack(seen)), torch.tensor(labels))
         self._due, self._cost = 0, perf_counter() - begun
         return report
 

@@ -1,0 +1,298 @@
+"""On policy: a wheeled robot learns in the arena while it drives (paper section 4.4)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from time import perf_counter
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from taskfree import arguments, report
+from taskfree.experiments import arena_figures, pool
+from taskfree.how import MAS
+from taskfree.learner import Learner
+from taskfree.onpolicy import OnPolicy
+from taskfree.robots import ArenaEnv, tiny
+from taskfree.robots.camera import Kind
+from taskfree.robots.laser import Action
+from taskfree.which import Hardest
+
+FRAMES = 10
+"""Frames a gradient step."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A wheeled robot drives by its own network; a laser's expert only says what it would do.
+
+    The network is first trained on policy in one arena, without continual learning, and then learns
+    in another. Every setting of a seed begins there, with the same weights.
+    """
+
+    out: Path = Path("results/arena")
+    """where results.json, the figures and report.html go; finished runs there are not repeated"""
+    seeds: int = 5
+    """how many seeds each setting runs with"""
+    steps: int = 300
+    """gradient steps in the second arena, one every ten frames"""
+    before: int = 60
+    """gradient steps in the first arena"""
+    after: int = 30
+    """the learned network then drives for as long as so many steps take, without learning"""
+    lr: float = 0.01
+    """learning rate of SGD"""
+    repeats: int = 1
+    """updates a gradient step"""
+    recent: int = 40
+    """how many of the newest frames a step learns from"""
+    buffer: int = 30
+    """capacity of the hard buffer"""
+    strength: float = 0.01
+    """strength of the penalty, without units"""
+    camera: Kind = "ray"
+    """ray needs nothing; gl needs EGL or OSMesa and is faster. Their pictures differ."""
+    workers: int | None = None
+    """processes; as many as there are cores if not given"""
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "steps", "before", "after", "repeats", "recent", "buffer"):
+            arguments.whole(name, getattr(self, name), least=1)
+        arguments.number("lr", self.lr, above=0)
+        MAS(self.strength)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to drive."""
+
+    name: str
+    policy: str = "network"
+    """`"network"`, `"straight"` or `"expert"`."""
+    consolidate: bool = False
+    balanced: bool = False
+
+
+ONLINE, CONTINUAL = "online", "online continual"
+SETTINGS = (
+    Setting("straight on", policy="straight"),
+    Setting("expert", policy="expert"),
+    Setting(ONLINE),
+    Setting(CONTINUAL, consolidate=True),
+    Setting(f"{ONLINE}, normalized", balanced=True),
+    Setting(f"{CONTINUAL}, normalized", consolidate=True, balanced=True),
+)
+POLICIES = {
+    "network": None,
+    "straight": lambda *_: int(Action.STRAIGHT),
+    "expert": lambda _, info: info["expert"],
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One setting with one seed; None is the training before."""
+
+    config: Config
+    setting: Setting | None
+    seed: int
+
+
+def _learner(model: nn.Module, config: Config, setting: Setting) -> Learner:
+    return Learner(
+        model,
+        torch.optim.SGD(model.parameters(), lr=config.lr),
+        loss=nn.CrossEntropyLoss(reduction="none"),
+        which=Hardest(config.buffer, balanced=setting.balanced),
+        how=MAS(config.strength, penalty="relative") if setting.consolidate else None,
+        repeats=config.repeats,
+    )
+
+
+def train_before(job: Job) -> None:
+    """Train a network on policy in the first arena, if that was not done before."""
+    file, config = _file(job), job.config
+    if file.exists():
+        return
+    model = tiny.network(seed=job.seed)
+    env = ArenaEnv("simulated", camera=config.camera)
+    learner = _learner(model, config, SETTINGS[2])
+    acting = OnPolicy(env, learner, prepare=tiny.scaled, recent=config.recent, seed=1000 + job.seed)
+    while learner.step < config.before:
+        acting.step()
+    env.close()
+    unfinished = file.with_suffix(".writing")
+    save_file(model.state_dict(), unfinished)
+    unfinished.replace(file)
+
+
+def run_one(job: Job) -> dict[str, Any]:
+    """Drive and learn in the second arena with one setting and one seed."""
+    config, setting = job.config, job.setting
+    assert setting is not None
+    started = perf_counter()
+    model = tiny.network()
+    model.load_state_dict(load_file(_file(Job(config, None, job.seed))))
+    learner = _learner(model, config, setting) if setting.policy == "network" else None
+    env = ArenaEnv("lab", camera=config.camera)
+    policy = POLICIES[setting.policy]
+    acting = OnPolicy(
+        env, learner, prepare=tiny.scaled, recent=config.recent, policy=policy, seed=job.seed
+    )
+    path, hits, right, events = [], [], 0, []
+    while acting.frames < FRAMES * config.steps:
+        moment = acting.step()
+        path.append([round(value, 3) for value in moment.info["place"][:2]])
+        right += moment.action == moment.expert
+        if moment.collision:
+            hits.append(acting.frames)
+        if moment.report is not None and moment.report.event is not None:
+            told = moment.report.event
+            events.append({"step": told.step, "kind": told.kind, "text": told.text})
+    learned = perf_counter()
+    collisions = _drive_on(job, env, learner, policy)
+    env.close()
+    weights = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
+    return {
+        "setting": setting.name, "seed": job.seed, "frames": acting.frames,
+        "collisions": hits, "agreement": round(right / acting.frames, 4),
+        "collisions a step after": round(collisions / config.after, 4),
+        "events": events, "path": path, "weights": hashlib.sha256(weights).hexdigest(),
+        "seconds": round(learned - started, 1),
+    }  # fmt: skip
+
+
+def _drive_on(job: Job, env: ArenaEnv, learner: Learner | None, policy: Any) -> int:
+    """How often it collides when it has learned and learns no more."""
+
+    def network(seen: Any, _: dict[str, Any]) -> int:
+        assert learner is not None
+        return int(learner.predict(tiny.scaled(torch.as_tensor(seen)[None])).argmax())
+
+    acting = OnPolicy(env, None, policy=policy or network, seed=2000 + job.seed)
+    for _ in range(FRAMES * job.config.after):
+        acting.step()
+    return acting.collisions
+
+
+def _file(job: Job) -> Path:
+    """Where a run is kept; runs of other settings are other files."""
+    said = asdict(job.config) | pool.versions()
+    for name in ("out", "workers", "seeds"):
+        said.pop(name)
+    if job.setting is None:
+        for name in ("steps", "after", "strength"):
+            said.pop(name)
+    mark = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]
+    name = job.setting.name.replace(", ", "-").replace(" ", "-") if job.setting else "before"
+    end = "json" if job.setting else "safetensors"
+    return job.config.out / "runs" / f"{name}-{job.seed}-{mark}.{end}"
+
+
+def _run_and_keep(job: Job) -> None:
+    result = run_one(job)
+    unfinished = _file(job).with_suffix(".writing")
+    unfinished.write_text(json.dumps(result))
+    unfinished.replace(_file(job))
+
+
+def run(config: Config) -> dict[str, Any]:
+    """Train before, run every setting that is not done, and write what was found."""
+    (config.out / "runs").mkdir(parents=True, exist_ok=True)
+    before = [Job(config, None, seed) for seed in range(config.seeds)]
+    jobs = [Job(config, setting, seed) for setting in SETTINGS for seed in range(config.seeds)]
+    for function, todo in ((train_before, before), (_run_and_keep, jobs)):
+        pool.run_all(
+            function,
+            [job for job in todo if not _file(job).exists()],
+            workers=config.workers,
+            describe=lambda job: f"{job.setting.name if job.setting else 'before'}, {job.seed}",
+        )
+    runs = [json.loads(_file(job).read_text()) for job in jobs]
+    rows = summary(config, runs)
+    results: dict[str, Any] = {
+        "command": pool.command("arena", config),
+        "config": {k: v for k, v in asdict(config).items() if k not in ("out", "workers")},
+        "versions": pool.versions(),
+        "summary": rows,
+        "runs": [{key: one[key] for key in one if key != "path"} for one in runs],
+    }
+    pool.write_json(config.out / "results.json", results)
+    figures = {
+        "collisions.png": arena_figures.collisions(runs, config.steps),
+        "total.png": arena_figures.total(rows),
+        "paths.png": arena_figures.paths(runs),
+    }
+    for name, figure in figures.items():
+        report.save(figure, config.out / name)
+    report.write_html(
+        config.out / "report.html",
+        title="On policy: a wheeled robot learns while it drives",
+        introduction=" ".join((Config.__doc__ or "").split()),
+        tables={f"Collisions a gradient step, {config.seeds} seeds": table(rows)},
+        figures={name: (config.out / name, arena_figures.CAPTIONS[name]) for name in figures},
+        details={key: results[key] for key in ("command", "config", "versions")},
+    )
+    _print(rows, config)
+    return results
+
+
+def summary(config: Config, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Collisions a gradient step over the seeds: mean and the half width of a 95 % interval."""
+    rows = []
+    third = 2 * FRAMES * config.steps / 3
+    for setting in SETTINGS:
+        chosen = [one for one in runs if one["setting"] == setting.name]
+        steps = config.steps
+        rows.append(
+            {
+                "setting": setting.name,
+                "in all": _interval([len(one["collisions"]) / steps for one in chosen]),
+                "in the last third": _interval(
+                    [sum(at > third for at in one["collisions"]) / steps * 3 for one in chosen]
+                ),
+                "after learning": _interval([one["collisions a step after"] for one in chosen]),
+                "acts as the expert would": _interval([one["agreement"] for one in chosen]),
+            }
+        )
+    return rows
+
+
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306,
+           10: 2.262}  # fmt: skip
+"""Student's t for 95 %, by the number of seeds."""
+
+
+def _interval(values: list[float]) -> list[float]:
+    count = len(values)
+    half = STUDENT.get(count, 2.1) * stdev(values) / count**0.5 if count > 1 else 0.0
+    return [round(mean(values), 4), round(half, 4)]
+
+
+def table(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The summary as text."""
+    columns = [name for name in rows[0] if name != "setting"]
+    return [["", *columns]] + [
+        [row["setting"], *(" ± ".join(f"{value:.2f}" for value in row[name]) for name in columns)]
+        for row in rows
+    ]
+
+
+def _print(rows: list[dict[str, Any]], config: Config) -> None:
+    heading, *lines = table(rows)
+    console = Console()
+    printed = Table(title="Collisions a gradient step (95 % interval)", box=None)
+    for index, name in enumerate(heading):
+        printed.add_column(name, justify="right" if index else "left")
+    for line in lines:
+        printed.add_row(*line)
+    console.print(printed)
+    console.print(f"report: {config.out / 'report.html'}")
