@@ -7,7 +7,9 @@ or OSMesa (Debian: libegl1 and libgl1, or libosmesa6). Which one it is, the user
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from typing import Any, Literal, Protocol, TypeAlias
 from xml.etree import ElementTree as Xml
 
@@ -164,11 +166,13 @@ class GL:
     """A camera of OpenGL, through EGL or OSMesa: fast, and it needs a system package."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
-        os.environ.setdefault("MUJOCO_GL", "egl")
         try:
+            if sys.platform == "linux" and "MUJOCO_GL" not in os.environ:
+                os.environ["MUJOCO_GL"] = "egl"  # MuJoCo looked at it when it was imported
+                importlib.reload(sys.modules[mujoco.Renderer.__module__].gl_context)
             self._renderer = mujoco.Renderer(model, SIZE, SIZE)
         except Exception as error:
-            raise RuntimeError(
+            raise OSError(
                 "camera='gl' needs OpenGL: install EGL (Debian: libegl1 and libgl1) or OSMesa "
                 "(libosmesa6, with MUJOCO_GL=osmesa), or use camera='ray', which needs nothing"
             ) from error
