@@ -96,7 +96,7 @@ class Ray:
         repeat = np.ones((model.ngeom, 2))
         for geom, material in enumerate(model.geom_matid):
             if material >= 0:
-                repeat[geom] = model.mat_texrepeat[material]
+                repeat[geom] = model.mat_texrepeat[material] / 2  # as OpenGL does with half sizes
         self._repeat = repeat
         count = len(self._rays)
         self._geoms = np.zeros(count, dtype=np.int32)

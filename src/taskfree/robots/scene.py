@@ -48,7 +48,8 @@ class Scene:
         Xml.SubElement(self._assets, "texture", name=name, type="2d", file=f"{name}.png")
         Xml.SubElement(
             self._assets, "material", name=name, texture=name, texuniform="true",
-            texrepeat=words([repeat, repeat]), specular="0", shininess="0",
+            texrepeat=words([2 * repeat] * 2),  # MuJoCo counts in half sizes
+            specular="0", shininess="0",
         )  # fmt: skip
 
     def add(self, attributes: dict[str, str]) -> None:
