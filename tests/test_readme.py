@@ -12,6 +12,7 @@ README = ROOT / "README.md"
 SPEED = ROOT / "docs/speed.md"
 RELIABILITY = ROOT / "docs/reliability.md"
 TRIGGERS = ROOT / "docs/triggers.md"
+CORRIDORS = ROOT / "docs/corridors.md"
 
 
 def table():
@@ -183,6 +184,26 @@ def trigger_aims():
     return "\n".join(lines) + "\n"
 
 
+def expert():
+    """How the expert flew, by corridor."""
+    results = json.loads((ROOT / "results/expert.json").read_text())
+    lines = [
+        "| corridor | flights | without a collision | collisions a minute |",
+        "|---|---|---|---|",
+    ]
+
+    def line(name, flights):
+        clean = sum(one["collisions"] == 0 for one in flights)
+        minutes = sum(one["seconds"] for one in flights) / 60
+        often = sum(one["collisions"] for one in flights) / minutes
+        return f"| {name} | {len(flights)} | {clean} | {often:.3f} |"
+
+    for name in dict.fromkeys(one["corridor"] for one in results["each"]):
+        lines.append(line(name, [one for one in results["each"] if one["corridor"] == name]))
+    lines.append(line("**all**", results["each"]))
+    return "\n".join(lines) + "\n"
+
+
 def _number(value):
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
@@ -194,6 +215,7 @@ WRITTEN = {
     "reliability": (RELIABILITY, reliability),
     "triggers": (TRIGGERS, trigger_scores),
     "aims": (TRIGGERS, trigger_aims),
+    "expert": (CORRIDORS, expert),
 }
 
 
@@ -214,7 +236,9 @@ def test_the_numbers_are_those_of_the_results(name):
     assert found[2].strip() == make().strip()
 
 
-@pytest.mark.parametrize("page", [README, SPEED, RELIABILITY, TRIGGERS], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [README, SPEED, RELIABILITY, TRIGGERS, CORRIDORS], ids=lambda page: page.name
+)
 def test_the_pictures_and_links_exist(page):
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
         if not target.startswith("http"):
