@@ -198,8 +198,8 @@ def expert():
         often = sum(one["collisions"] for one in flights) / minutes
         return f"| {name} | {len(flights)} | {clean} | {often:.3f} |"
 
-    for name in dict.fromkeys(one["corridor"] for one in results["each"]):
-        lines.append(line(name, [one for one in results["each"] if one["corridor"] == name]))
+    names = dict.fromkeys(one["corridor"] for one in results["each"])
+    lines += [line(n, [one for one in results["each"] if one["corridor"] == n]) for n in names]
     lines.append(line("**all**", results["each"]))
     return "\n".join(lines) + "\n"
 
