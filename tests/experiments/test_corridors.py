@@ -27,6 +27,9 @@ def test_every_setting_is_run_and_judged_on_every_corridor(finished):
         assert set(row["weighted by corridor"]) == {"A", "D"}
         assert 0 <= row["accuracy"][0] <= 1
     assert [row["corridor"] for row in results["flights"]] == ["A", "D"]
+    for one in results["runs"]:
+        learned_in_order = one["setting"].startswith("online") and "joint" not in one["setting"]
+        assert len(one["just flown"]) == (2 if learned_in_order else 0)
 
 
 def test_what_is_finished_is_not_repeated(finished):

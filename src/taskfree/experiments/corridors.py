@@ -123,21 +123,21 @@ def run_one(job: Job) -> dict[str, Any]:
     losses: list[float] = []
     events = []
     for step, (frames, actions) in enumerate(_batches(flights, job), 1):
-        report = learner.learn(tiny.scaled(frames), actions)
-        losses.append(round(report.window_loss, 3))
-        if report.event is not None:
-            events.append({"step": step, "kind": report.event.kind, "text": report.event.text})
+        learned = learner.learn(tiny.scaled(frames), actions)
+        losses.append(round(learned.window_loss, 3))
+        if (event := learned.event) is not None:
+            events.append({"step": step, "kind": event.kind, "text": event.text})
         if (step % config.every == 0 or step in crossings) and not setting.epochs:
             curve.append({"step": step, "corridors": _evaluate(learner, tests)})
-    learned = perf_counter()
+    finished = perf_counter()
     flown = [_fly_alone(learner, job, name) for name in config.corridors] if config.alone else []
     return {
         "setting": setting.name, "seed": job.seed, "final": _evaluate(learner, tests),
-        "just flown": _just_flown(curve, crossings),
+        "just flown": _just_flown(curve, crossings) if setting.order == "as flown" else [],
         "crossings": crossings, "events": events, "curve": curve, "losses": losses,
         "flown": [one._asdict() for one in flown],
-        "seconds": round(learned - started, 1),
-        "seconds flying": round(perf_counter() - learned, 1),
+        "seconds": round(finished - started, 1),
+        "seconds flying": round(perf_counter() - finished, 1),
     }  # fmt: skip
 
 
