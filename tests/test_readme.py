@@ -157,6 +157,24 @@ def trigger_scores():
     return "\n".join(lines) + "\n"
 
 
+def trigger_means():
+    """What else tells triggers apart, as means over the streams."""
+    results = json.loads((ROOT / "results/triggers/results.json").read_text())
+    lines = [
+        "| mean of all streams | at the end | over time | forgetting | consolidations |",
+        "|---" * 5 + "|",
+    ]
+    rows = [row for row in results["summary"] if not row["setting"].startswith("strength")]
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        own = [row for row in rows if row["setting"] == setting]
+        scales = {"final": 100, "average": 100, "forgetting": 100, "consolidations": 1}
+        means = (n * sum(row[what][0] for row in own) / len(own) for what, n in scales.items())
+        cells = [setting, *(f"{value:.1f}" for value in means)]
+        bold = "**" if setting == "default" else ""
+        lines.append("| " + " | ".join(f"{bold}{cell}{bold}" for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def trigger_aims():
     """What was aimed at with the default, and whether it was reached."""
     found = json.loads((ROOT / "results/triggers/results.json").read_text())["aims"]
@@ -214,6 +232,7 @@ WRITTEN = {
     "targets": (SPEED, targets),
     "reliability": (RELIABILITY, reliability),
     "triggers": (TRIGGERS, trigger_scores),
+    "means": (TRIGGERS, trigger_means),
     "aims": (TRIGGERS, trigger_aims),
     "expert": (CORRIDORS, expert),
 }
