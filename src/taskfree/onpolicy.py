@@ -40,7 +40,7 @@ class OnPolicy:
 
     Iterating over it acts for ever, a control step at a time. Where `info` tells of a `collision`,
     nothing is learned from it: the environment's own `recover` is called if it has one, and `reset`
-    if not; so is `reset` where an episode ends.
+    if not; so is `reset` where an episode ends. `seen` and `info` are what it sees now.
 
     Args:
         env: a Gymnasium environment whose `info` has `expert`, the action of the expert.
@@ -95,8 +95,8 @@ class OnPolicy:
             maxlen=arguments.whole("recent", recent, least=1)
         )
         self._due, self._cost = 0, 0.0
-        self._seen, self._info = env.reset(seed=seed)
-        self._expert(self._info)
+        self.seen, self.info = env.reset(seed=seed)
+        self._expert(self.info)
 
     def __iter__(self) -> Iterator[Moment]:
         """Act and learn, a control step at a time."""
@@ -106,11 +106,11 @@ class OnPolicy:
     def step(self) -> Moment:
         """One control step: act, keep what was seen, and learn if it is time."""
         started = perf_counter()
-        expert = self._expert(self._info)
-        action = int(self.policy(self._seen, self._info))
-        self._recent.append((torch.as_tensor(self._seen).clone(), expert))
-        self._seen, _, ended, cut, self._info = self.env.step(action)
-        info, collision = self._info, bool(self._info.get("collision", False))
+        expert = self._expert(self.info)
+        action = int(self.policy(self.seen, self.info))
+        self._recent.append((torch.as_tensor(self.seen).clone(), expert))
+        self.seen, _, ended, cut, self.info = self.env.step(action)
+        info, collision = self.info, bool(self.info.get("collision", False))
         self.frames, self._due = self.frames + 1, self._due + 1
         report = None
         if collision:
@@ -119,7 +119,7 @@ class OnPolicy:
         elif self.learner is not None and self._due >= self.every:
             report = self._learn_in_time(self.learner, started)
         if (ended or cut) and not collision:
-            self._seen, self._info = self.env.reset()
+            self.seen, self.info = self.env.reset()
         return Moment(action, expert, collision, report, info)
 
     def _act(self, seen: Any, _: dict[str, Any]) -> int:
@@ -129,7 +129,7 @@ class OnPolicy:
 
     def _recover(self) -> None:
         recover = getattr(getattr(self.env, "unwrapped", self.env), "recover", None)
-        self._seen, self._info = recover() if recover is not None else self.env.reset()
+        self.seen, self.info = recover() if recover is not None else self.env.reset()
 
     def _learn_in_time(self, learner: Learner, started: float) -> Report | None:
         """Learn, unless that would hold up the control."""

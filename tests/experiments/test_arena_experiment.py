@@ -30,7 +30,7 @@ def test_every_setting_is_run_and_shown(finished):
 def test_two_runs_are_the_same_bit_for_bit(finished):
     config, _ = finished
     setting = arena.SETTINGS[-1]
-    first = json.loads(arena._file(arena.Job(config, setting, 0)).read_text())
+    first = json.loads(arena._place(arena.Job(config, setting, 0)).read_text())
     again = arena.run_one(arena.Job(config, setting, 0))
     for key in ("path", "weights", "collisions", "events", "collisions a step after"):
         assert again[key] == first[key], key
@@ -42,7 +42,7 @@ def test_what_is_finished_is_not_repeated(finished):
     assert arena.run(config)["summary"] == results["summary"]
     assert {file: file.stat().st_mtime_ns for file in (config.out / "runs").iterdir()} == files
     other = arena.Job(replace(config, strength=1.0), arena.SETTINGS[0], 0)
-    assert not arena._file(other).exists()
+    assert not arena._place(other).exists()
 
 
 def test_only_the_network_learns(finished):

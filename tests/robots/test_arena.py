@@ -7,7 +7,7 @@ from gymnasium.utils.env_checker import check_env
 
 from taskfree.robots import Arena, ArenaEnv
 from taskfree.robots.arena import AWAY, RADIUS
-from taskfree.robots.drive import NEAR, SPEED, TURN, _touches
+from taskfree.robots.robot import SPEED, TURN
 
 
 class Shut:
@@ -23,7 +23,7 @@ class Shut:
 @pytest.fixture
 def env():
     env = ArenaEnv()
-    env._camera = Shut()
+    env.simulated.camera = Shut()
     env.reset(seed=0)
     return env
 
@@ -84,7 +84,7 @@ def test_it_never_tips_over(env):
     env.reset(seed=0)
     for _ in range(200):
         *_, info = env.step(int(chance.integers(3)))
-        assert env.data.xmat[env._driver._body].reshape(3, 3)[2, 2] > 0.98
+        assert env.simulated.data.body("robot").xmat[8] > 0.98
         if info["collision"]:
             env.recover()
 
@@ -98,17 +98,6 @@ def test_after_recovery_what_it_hit_is_behind(env, seed):
     _, info = env.recover()
     assert not info["collision"]
     assert np.cos(hit - info["place"][2]) < 0
-
-
-def test_what_counts_as_a_collision():
-    scan = np.full(360, 3.0)
-    assert not _touches(scan)
-    scan[176:184] = 0.1  # behind
-    assert not _touches(scan)
-    scan[20] = 0.1  # one beam alone is noise
-    assert not _touches(scan)
-    scan[16:24] = NEAR - 0.01
-    assert _touches(scan)
 
 
 def test_the_arenas_look_different():

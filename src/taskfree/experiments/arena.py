@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -21,13 +20,15 @@ from taskfree.experiments import arena_figures, pool
 from taskfree.how import MAS
 from taskfree.learner import Learner
 from taskfree.onpolicy import OnPolicy
-from taskfree.robots import ArenaEnv, tiny
+from taskfree.robots import ArenaEnv, film, tiny
 from taskfree.robots.camera import Kind
 from taskfree.robots.laser import Action
 from taskfree.which import Hardest
 
-FRAMES = 10
-"""Frames a gradient step."""
+FRAMES, HERTZ = 10, 5
+"""Frames a gradient step, and a second."""
+MINUTE = 60 * HERTZ
+"""Frames in a minute."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,11 @@ class Config:
     """
 
     out: Path = Path("results/arena")
-    """where results.json, the figures and report.html go; finished runs there are not repeated"""
+    """where results.json, figures, films and report.html go; finished runs are not repeated"""
     seeds: int = 5
     """how many seeds each setting runs with"""
+    first_seed: int = 0
+    """the first of them; the settings were chosen on seeds from 100 on"""
     steps: int = 300
     """gradient steps in the second arena, one every ten frames"""
     before: int = 60
@@ -64,6 +67,7 @@ class Config:
     """processes; as many as there are cores if not given"""
 
     def __post_init__(self) -> None:
+        arguments.whole("first_seed", self.first_seed, least=0)
         for name in ("seeds", "steps", "before", "after", "repeats", "recent", "buffer"):
             arguments.whole(name, getattr(self, name), least=1)
         arguments.number("lr", self.lr, above=0)
@@ -118,10 +122,8 @@ def _learner(model: nn.Module, config: Config, setting: Setting) -> Learner:
 
 
 def train_before(job: Job) -> None:
-    """Train a network on policy in the first arena, if that was not done before."""
-    file, config = _file(job), job.config
-    if file.exists():
-        return
+    """Train a network on policy in the first arena, and keep it."""
+    file, config = _place(job), job.config
     model = tiny.network(seed=job.seed)
     env = ArenaEnv("simulated", camera=config.camera)
     learner = _learner(model, config, SETTINGS[2])
@@ -140,7 +142,7 @@ def run_one(job: Job) -> dict[str, Any]:
     assert setting is not None
     started = perf_counter()
     model = tiny.network()
-    model.load_state_dict(load_file(_file(Job(config, None, job.seed))))
+    model.load_state_dict(load_file(_place(Job(config, None, job.seed))))
     learner = _learner(model, config, setting) if setting.policy == "network" else None
     env = ArenaEnv("lab", camera=config.camera)
     policy = POLICIES[setting.policy]
@@ -148,8 +150,13 @@ def run_one(job: Job) -> dict[str, Any]:
         env, learner, prepare=tiny.scaled, recent=config.recent, policy=policy, seed=job.seed
     )
     path, hits, right, events = [], [], 0, []
+    shots: list[film.Shot] = []
     while acting.frames < FRAMES * config.steps:
+        seen, scan = acting.seen, acting.info["scan"]
         moment = acting.step()
+        words = f"{setting.name}: {acting.frames / HERTZ:.0f} s, {acting.collisions} collisions"
+        shots.append(film.Shot(seen, scan, moment.action, moment.expert, words))
+        del shots[MINUTE:-MINUTE]
         path.append([round(value, 3) for value in moment.info["place"][:2]])
         right += moment.action == moment.expert
         if moment.collision:
@@ -160,6 +167,9 @@ def run_one(job: Job) -> dict[str, Any]:
     learned = perf_counter()
     collisions = _drive_on(job, env, learner, policy)
     env.close()
+    if setting == SETTINGS[-1] and job.seed == config.first_seed:
+        film.write(config.out / "first-minute.mp4", shots[:MINUTE], rate=HERTZ)
+        film.write(config.out / "last-minute.mp4", shots[-MINUTE:], rate=HERTZ)
     weights = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
     return {
         "setting": setting.name, "seed": job.seed, "frames": acting.frames,
@@ -183,45 +193,41 @@ def _drive_on(job: Job, env: ArenaEnv, learner: Learner | None, policy: Any) -> 
     return acting.collisions
 
 
-def _file(job: Job) -> Path:
-    """Where a run is kept; runs of other settings are other files."""
-    said = asdict(job.config) | pool.versions()
-    for name in ("out", "workers", "seeds"):
+def _place(job: Job) -> Path:
+    """Where a run is kept, or the network of the training before."""
+    said = asdict(job.config)
+    for name in ("out", "workers", "seeds", "first_seed"):
         said.pop(name)
     if job.setting is None:
         for name in ("steps", "after", "strength"):
             said.pop(name)
-    mark = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]
-    name = job.setting.name.replace(", ", "-").replace(" ", "-") if job.setting else "before"
-    end = "json" if job.setting else "safetensors"
-    return job.config.out / "runs" / f"{name}-{job.seed}-{mark}.{end}"
-
-
-def _run_and_keep(job: Job) -> None:
-    result = run_one(job)
-    unfinished = _file(job).with_suffix(".writing")
-    unfinished.write_text(json.dumps(result))
-    unfinished.replace(_file(job))
+        return pool.place(job.config.out, f"before {job.seed}", said, end="safetensors")
+    return pool.place(job.config.out, f"{job.setting.name} {job.seed}", said)
 
 
 def run(config: Config) -> dict[str, Any]:
     """Train before, run every setting that is not done, and write what was found."""
     (config.out / "runs").mkdir(parents=True, exist_ok=True)
-    before = [Job(config, None, seed) for seed in range(config.seeds)]
-    jobs = [Job(config, setting, seed) for setting in SETTINGS for seed in range(config.seeds)]
-    for function, todo in ((train_before, before), (_run_and_keep, jobs)):
-        pool.run_all(
-            function,
-            [job for job in todo if not _file(job).exists()],
-            workers=config.workers,
-            describe=lambda job: f"{job.setting.name if job.setting else 'before'}, {job.seed}",
-        )
-    runs = [json.loads(_file(job).read_text()) for job in jobs]
+    seeds = range(config.first_seed, config.first_seed + config.seeds)
+    pool.run_all(
+        train_before,
+        [job for seed in seeds if not _place(job := Job(config, None, seed)).exists()],
+        workers=config.workers,
+        describe=lambda job: f"before, {job.seed}",
+    )
+    runs = pool.run_kept(
+        run_one,
+        [Job(config, setting, seed) for setting in SETTINGS for seed in seeds],
+        _place,
+        workers=config.workers,
+        describe=lambda job: f"{job.setting.name}, {job.seed}" if job.setting else "",
+    )
     rows = summary(config, runs)
     results: dict[str, Any] = {
         "command": pool.command("arena", config),
         "config": {k: v for k, v in asdict(config).items() if k not in ("out", "workers")},
         "versions": pool.versions(),
+        "spared": spared(config, runs),
         "summary": rows,
         "runs": [{key: one[key] for key in one if key != "path"} for one in runs],
     }
@@ -237,33 +243,62 @@ def run(config: Config) -> dict[str, Any]:
         config.out / "report.html",
         title="On policy: a wheeled robot learns while it drives",
         introduction=" ".join((Config.__doc__ or "").split()),
-        tables={f"Collisions a gradient step, {config.seeds} seeds": table(rows)},
+        tables={
+            f"Collisions a gradient step, {config.seeds} seeds": table(rows),
+            "Collisions a step that continual learning spares": table(
+                results["spared"]
+            ),
+        },
         figures={name: (config.out / name, arena_figures.CAPTIONS[name]) for name in figures},
         details={key: results[key] for key in ("command", "config", "versions")},
     )
-    _print(rows, config)
+    _print(results, config)
     return results
+
+
+def _rates(config: Config, one: dict[str, Any]) -> dict[str, float]:
+    """Collisions a gradient step in one run."""
+    late = [at for at in one["collisions"] if at > 2 / 3 * FRAMES * config.steps]
+    return {
+        "in all": len(one["collisions"]) / config.steps,
+        "in the last third": 3 * len(late) / config.steps,
+    }
 
 
 def summary(config: Config, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Collisions a gradient step over the seeds: mean and the half width of a 95 % interval."""
     rows = []
-    third = 2 * FRAMES * config.steps / 3
     for setting in SETTINGS:
         chosen = [one for one in runs if one["setting"] == setting.name]
-        steps = config.steps
+        values = {
+            "after learning": [one["collisions a step after"] for one in chosen],
+            "acts as the expert would": [one["agreement"] for one in chosen],
+        }
+        rates = [_rates(config, one) for one in chosen]
+        values = {key: [rate[key] for rate in rates] for key in rates[0]} | values
         rows.append(
-            {
-                "setting": setting.name,
-                "in all": _interval([len(one["collisions"]) / steps for one in chosen]),
-                "in the last third": _interval(
-                    [sum(at > third for at in one["collisions"]) / steps * 3 for one in chosen]
-                ),
-                "after learning": _interval([one["collisions a step after"] for one in chosen]),
-                "acts as the expert would": _interval([one["agreement"] for one in chosen]),
-            }
+            {"setting": setting.name} | {key: _interval(found) for key, found in values.items()}
         )
     return rows
+
+
+def spared(config: Config, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How many collisions a gradient step continual learning spares, seed by seed."""
+    rates = {(one["setting"], one["seed"]): _rates(config, one) for one in runs}
+    seeds = sorted({seed for _, seed in rates})
+    return [
+        {"setting": name}
+        | {
+            key: _interval(
+                [
+                    rates[ONLINE + end, seed][key] - rates[CONTINUAL + end, seed][key]
+                    for seed in seeds
+                ]
+            )
+            for key in ("in all", "in the last third")
+        }
+        for name, end in (("as it comes", ""), ("normalized", ", normalized"))
+    ]
 
 
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306,
@@ -286,13 +321,15 @@ def table(rows: list[dict[str, Any]]) -> list[list[str]]:
     ]
 
 
-def _print(rows: list[dict[str, Any]], config: Config) -> None:
-    heading, *lines = table(rows)
+def _print(results: dict[str, Any], config: Config) -> None:
     console = Console()
-    printed = Table(title="Collisions a gradient step (95 % interval)", box=None)
-    for index, name in enumerate(heading):
-        printed.add_column(name, justify="right" if index else "left")
-    for line in lines:
-        printed.add_row(*line)
-    console.print(printed)
+    titles = {"summary": "Collisions a gradient step", "spared": "Spared by continual learning"}
+    for key, title in titles.items():
+        heading, *lines = table(results[key])
+        printed = Table(title=f"{title} (95 % interval)", box=None)
+        for index, name in enumerate(heading):
+            printed.add_column(name, justify="right" if index else "left")
+        for line in lines:
+            printed.add_row(*line)
+        console.print(printed)
     console.print(f"report: {config.out / 'report.html'}")

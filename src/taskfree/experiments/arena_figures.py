@@ -80,7 +80,7 @@ def total(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
 def paths(runs: Sequence[Mapping[str, Any]]) -> Figure:
     """Where the first seed's robots drove, from above."""
-    first = [one for one in runs if one["seed"] == 0]
+    first = [one for one in runs if one["seed"] == runs[0]["seed"]]
     columns = 3
     figure = Figure(figsize=(11, 3.9 * -(-len(first) // columns)), layout="constrained")
     axes = figure.subplots(-(-len(first) // columns), columns, squeeze=False).flatten()

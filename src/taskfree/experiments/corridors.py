@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, islice
@@ -63,7 +61,7 @@ class Config:
     """evaluate on every so many-th frame"""
     live: bool = False
     """learn straight from the simulator while the expert flies: the same frames, only slower"""
-    alone: float = 40.0
+    alone: float = 30.0
     """seconds that each network then flies every corridor by itself; 0 leaves that out"""
     workers: int | None = None
     """processes; as many as there are cores if not given"""
@@ -234,16 +232,14 @@ def run(config: Config) -> dict[str, Any]:
     """Record what is missing, run every setting that is not done, and write what was found."""
     flights = replace(config.flights, corridors=config.corridors)
     recorded = record.run(flights)
-    runs_folder = config.out / "runs"
-    runs_folder.mkdir(parents=True, exist_ok=True)
     jobs = [Job(config, setting, seed) for setting in SETTINGS for seed in range(config.seeds)]
-    pool.run_all(
-        _run_and_keep,
-        [job for job in jobs if not _file(job).exists()],
+    runs = pool.run_kept(
+        run_one,
+        sorted(jobs, key=lambda job: not job.setting.epochs),  # what takes longest comes first
+        _place,
         workers=config.workers,
         describe=lambda job: f"{job.setting.name}, {job.seed}",
     )
-    runs = [json.loads(_file(job).read_text()) for job in jobs]
     results: dict[str, Any] = {
         "command": pool.command(_name(config), config),
         "config": _said(config),
@@ -275,19 +271,8 @@ def _said(config: Config) -> dict[str, Any]:
     return said
 
 
-def _file(job: Job) -> Path:
-    """Where a run is kept; runs of other settings are other files."""
-    made = json.dumps([_said(job.config), pool.versions()], sort_keys=True)
-    mark = hashlib.sha256(made.encode()).hexdigest()[:8]
-    name = job.setting.name.replace(", ", "-").replace(" ", "-")
-    return job.config.out / "runs" / f"{name}-{job.seed}-{mark}.json"
-
-
-def _run_and_keep(job: Job) -> None:
-    result = run_one(job)
-    unfinished = _file(job).with_suffix(".writing")
-    unfinished.write_text(json.dumps(result))
-    unfinished.replace(_file(job))
+def _place(job: Job) -> Path:
+    return pool.place(job.config.out, f"{job.setting.name} {job.seed}", _said(job.config))
 
 
 def summary(config: Config, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import fields
+from functools import partial
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -72,6 +74,40 @@ def run_all(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [results[index] for index in range(len(jobs))]
+
+
+def run_kept(
+    function: Callable[[Job], dict[str, Any]],
+    jobs: Sequence[Job],
+    place: Callable[[Job], Path],
+    *,
+    workers: int | None = None,
+    describe: Callable[[Job], str] = str,
+) -> list[dict[str, Any]]:
+    """The same for runs that take long: each result is kept as JSON in its place.
+
+    What was interrupted goes on where it was: a run whose file is there is not repeated.
+    """
+    missing = [job for job in jobs if not place(job).exists()]
+    run_all(partial(_run_and_keep, function, place), missing, workers=workers, describe=describe)
+    return [json.loads(place(job).read_text()) for job in jobs]
+
+
+def _run_and_keep(
+    function: Callable[[Job], dict[str, Any]], place: Callable[[Job], Path], job: Job
+) -> None:
+    file = place(job)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".writing")
+    unfinished.write_text(json.dumps(function(job)))
+    unfinished.replace(file)
+
+
+def place(folder: Path, name: str, said: Any, end: str = "json") -> Path:
+    """Where a run is kept: its name, and a mark of the settings and versions that make it."""
+    made = json.dumps([said, versions()], sort_keys=True)
+    mark = hashlib.sha256(made.encode()).hexdigest()[:8]
+    return folder / "runs" / f"{name.replace(', ', '-').replace(' ', '-')}-{mark}.{end}"
 
 
 def versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -19,6 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from taskfree import arguments
+from taskfree.robots import film
 from taskfree.robots.camera import Kind
 from taskfree.robots.corridor import Corridor
 from taskfree.robots.flight import CorridorEnv
@@ -208,7 +210,7 @@ def run(config: Config) -> list[dict[str, Any]]:
     if config.video:
         for row in rows:
             file = Path(row["file"]).with_suffix(".mp4")
-            write_video(load(config, row["corridor"]), file)
+            _write_video(load(config, row["corridor"]), file)
             console.print(f"video: {file}")
     return rows
 
@@ -217,40 +219,6 @@ def _record_one(job: tuple[str, Config]) -> dict[str, Any]:
     return record(*job)
 
 
-# Videos
-
-
-def write_video(flight: Flight, file: Path) -> None:
-    """A film of a flight: what the camera and the laser saw, and what the expert did."""
-    import av
-
-    with av.open(str(file), "w") as container:
-        stream = container.add_stream("mpeg4", rate=10)
-        stream.width, stream.height = 768, 384
-        stream.pix_fmt, stream.bit_rate = "yuv420p", 2_000_000
-        for picture in _pictures(flight):
-            for packet in stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")):
-                container.mux(packet)
-        for packet in stream.encode():
-            container.mux(packet)
-
-
-def _pictures(flight: Flight) -> Iterator[Any]:
-    from PIL import Image, ImageDraw
-
-    angles = np.radians(np.arange(360))
-    for frame, action, scan in zip(flight.frames, flight.actions, flight.scans, strict=True):
-        canvas = Image.new("RGB", (768, 384), (18, 18, 22))
-        canvas.paste(Image.fromarray(frame.numpy()).resize((384, 384)), (0, 0))
-        draw = ImageDraw.Draw(canvas)
-        beams = scan.numpy()
-        x = 576 - 44 * beams * np.sin(angles)
-        y = 172 - 44 * beams * np.cos(angles)
-        seen = beams < 3.6
-        for a, b in zip(x[seen], y[seen], strict=True):
-            draw.ellipse((a - 1.5, b - 1.5, a + 1.5, b + 1.5), fill=(86, 180, 233))
-        draw.polygon([(576, 162), (568, 182), (584, 182)], fill=(240, 240, 240))
-        for number, (word, left) in enumerate((("left", 440), ("straight", 546), ("right", 668))):
-            colour = (230, 159, 0) if int(action) == number else (90, 90, 95)
-            draw.text((left, 352), word, fill=colour, font_size=18)
-        yield np.asarray(canvas)
+def _write_video(flight: Flight, file: Path) -> None:
+    told = zip(flight.frames.numpy(), flight.scans.numpy(), flight.actions.tolist(), strict=True)
+    film.write(file, itertools.starmap(film.Shot, told), rate=10)
