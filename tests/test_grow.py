@@ -1,0 +1,156 @@
+"""A head that grows: what was known is known, bit for bit, and what is new can be learned."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from taskfree import Learner
+from taskfree.grow import grow
+from taskfree.how import MAS
+from taskfree.when import Every
+from taskfree.which import Hardest
+
+OPTIMIZERS = {
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3),
+    "Adam": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
+    "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01),
+    "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1, initial_accumulator_value=0.1),
+    "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
+    "Adadelta": lambda p: torch.optim.Adadelta(p, lr=0.5),
+    "Rprop": lambda p: torch.optim.Rprop(p, lr=0.01),
+    "NAdam": lambda p: torch.optim.NAdam(p, lr=0.01),
+    "ASGD": lambda p: torch.optim.ASGD(p, lr=0.01),
+}
+
+
+def make(optimizer="SGD", **options):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    parts = {"when": Every(10), "which": Hardest(20), "how": MAS(0.05, penalty="relative")}
+    return Learner(
+        model,
+        OPTIMIZERS[optimizer](model.parameters()),
+        loss=nn.CrossEntropyLoss(reduction="none"),
+        **(parts | options),
+    )
+
+
+def learn(learner, steps, classes, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        x = torch.randn(10, 4, generator=generator)
+        learner.learn(x, x[:, :classes].argmax(1))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_everything_known_stays_and_the_new_classes_are_learned(name):
+    learner = make(name)
+    learn(learner, 35, classes=2)
+    x = torch.randn(50, 4)
+    head = learner.model[2]
+    before = copy.deepcopy((learner.predict(x), learner.how.importance, learner.how.anchor))
+    state = copy.deepcopy(learner.optimizer.state[head.weight])
+    weight = head.weight
+
+    grow(learner, 4)
+
+    assert learner.model[2].weight is weight, "everyone who holds it sees it grow"
+    after = learner.predict(x)
+    assert torch.equal(after[:, :2], before[0])
+    assert (after[:, 2:] == 0).all()
+    for now, then in ((learner.how.importance, before[1]), (learner.how.anchor, before[2])):
+        for key, value in then.items():
+            assert torch.equal(now[key][: len(value)], value), key
+            assert (now[key][len(value) :] == 0).all()
+            assert now[key].shape == dict(learner.model.named_parameters())[key].shape
+    for key, value in learner.optimizer.state[weight].items():
+        if isinstance(value, torch.Tensor) and value.dim():
+            assert value.shape == (4, 8), key
+            assert torch.equal(value[:2], state[key])
+    learn(learner, 150, classes=4, seed=1)
+    x = torch.randn(500, 4)
+    right = (learner.predict(x).argmax(1) == x.argmax(1)).float().mean()
+    assert right > (0.6 if name != "ASGD" else 0.4), "chance is 0.25"
+
+
+def test_a_grown_learner_resumes_bit_for_bit():
+    learner, other = make("Adam"), make("Adam")
+    learn(learner, 25, classes=2)
+    grow(learner, 3)
+    learn(learner, 25, classes=3)
+    grow(other, 3)
+    other.load_state_dict(learner.state_dict())
+    for one in (learner, other):
+        learn(one, 25, classes=3, seed=2)
+    for a, b in zip(learner.model.parameters(), other.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_step_that_fails_after_growth_is_taken_back():
+    learner = make(repeats=2)
+    learn(learner, 25, classes=2)
+    grow(learner, 3)
+    x = torch.randn(2, 4)
+    before = {key: value.clone() for key, value in learner.state_dict().items()}
+    with pytest.raises(ValueError, match="loss refused"):
+        learner.learn(x, torch.tensor([0, 7]))
+    for key, value in learner.state_dict().items():
+        assert torch.equal(value, before[key]), key
+
+
+def test_known_classes_are_held_and_new_ones_free():
+    learner = make(how=MAS(1e6, penalty="relative"))
+    learn(learner, 35, classes=2)
+    grow(learner, 3)
+    learn(learner, 4, classes=3, seed=1)  # the next consolidation comes later
+    important = learner.how.importance["2.weight"][:2] > learner.how._mean()
+    moved = (learner.model[2].weight - learner.how.anchor["2.weight"]).abs()
+    assert moved[:2][important].max() < 1e-4
+    assert moved[2].max() > 1e-3
+
+
+def test_a_layer_without_bias_and_a_named_one():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.answer = nn.Linear(4, 2, bias=False)
+            self.unused = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.answer(x)
+
+    model = Two()
+    learner = Learner(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        loss=nn.CrossEntropyLoss(reduction="none"),
+    )
+    grow(learner, 5, layer="answer")
+    assert learner.predict(torch.ones(1, 4)).shape == (1, 5)
+    assert model.unused.out_features == 2
+    grow(learner, 5, layer="answer")
+    learn(learner, 3, classes=4)
+
+
+@pytest.mark.parametrize(
+    ("do", "message"),
+    [
+        (lambda: grow(make(), 1), "outputs must be a whole number of at least 2, got 1"),
+        (lambda: grow(make(), 3, layer="head"), "got 'head'; there is '0', '2'"),
+    ],
+)
+def test_what_makes_no_sense(do, message):
+    with pytest.raises(ValueError, match=message):
+        do()
+
+
+def test_lbfgs_cannot_grow():
+    model = nn.Linear(2, 2)
+    learner = Learner(
+        model, torch.optim.LBFGS(model.parameters()), loss=nn.CrossEntropyLoss(reduction="none")
+    )
+    with pytest.raises(ValueError, match="LBFGS"):
+        grow(learner, 3)
+    assert model.out_features == 2
