@@ -34,7 +34,7 @@ def main() -> None:
     learner = Learner(model, optimizer, loss=nn.CrossEntropyLoss(reduction="none"))
     checkpoint.resume(options.state, learner=learner)  # with whatever number of ranks saved it
     start = f"step {learner.step}" if learner.step else "the start"
-    print(f"rank {rank} of {ranks} goes on from {start}", flush=True)  # noqa: T201
+    print(f"rank {rank} of {ranks} goes on from {start}", flush=True)
 
     stream = torch.Generator().manual_seed(learner.step)  # the same stream on every rank ...
     for number in range(options.steps):
@@ -42,7 +42,7 @@ def main() -> None:
         x, y = ball.quadrant(quadrant, 40, stream)
         report = learner.learn(x[rank::ranks], y[rank::ranks])  # ... of which each takes its part
         if rank == 0 and report.consolidated:
-            print(f"step {report.step}: consolidated at a loss of {report.loss:.3f}")  # noqa: T201
+            print(f"step {report.step}: consolidated at a loss of {report.loss:.3f}")
 
     checkpoint.save(options.state, learner=learner)  # all ranks give their part, rank 0 writes
     dist.barrier()

@@ -1,6 +1,6 @@
 """A ROS 2 robot (a TurtleBot 3, say) as a `taskfree.robots.Robot`: run it where rclpy is installed.
 
-    python examples/ros2.py            # drives for ten minutes by its own network, learning
+python examples/ros2.py            # drives for ten minutes by its own network, learning
 """
 
 import threading

@@ -13,6 +13,8 @@ SPEED = ROOT / "docs/speed.md"
 RELIABILITY = ROOT / "docs/reliability.md"
 TRIGGERS = ROOT / "docs/triggers.md"
 CORRIDORS = ROOT / "docs/corridors.md"
+ARENA = ROOT / "docs/arena.md"
+PAGES = (README, SPEED, RELIABILITY, TRIGGERS, CORRIDORS, ARENA)
 
 
 def table():
@@ -222,6 +224,67 @@ def expert():
     return "\n".join(lines) + "\n"
 
 
+def flown(folder):
+    """What every setting reached in the corridors, from results.json."""
+    results = json.loads((ROOT / f"results/{folder}/results.json").read_text())
+    columns = {
+        "weighted": "weighted accuracy (%)", "weighted, just flown": "just flown (%)",
+        "accuracy": "accuracy (%)", "collisions a minute": "collisions a minute, alone",
+        "metres before the first": "metres before the first",
+    }  # fmt: skip
+    lines = ["| | " + " | ".join(columns.values()) + " |", "|---" * (len(columns) + 1) + "|"]
+    for row in results["summary"]:
+        cells = []
+        for name, heading in columns.items():
+            scale = 100 if "%" in heading else 1
+            found = row.get(name)
+            cells.append(
+                "" if found is None else f"{scale * found[0]:.1f} ± {scale * found[1]:.1f}"
+            )
+        bold = "**" if row["setting"] == "online continual, normalized" else ""
+        line = " | ".join(
+            f"{bold}{cell}{bold}" if cell else "" for cell in (row["setting"], *cells)
+        )
+        lines.append(f"| {line} |")
+    return "\n".join(lines) + "\n"
+
+
+def flown_aims():
+    """What the corridors are meant to show, in points of weighted accuracy."""
+    four, ten = (
+        json.loads((ROOT / f"results/{name}/results.json").read_text())["aims"]
+        for name in ("corridors", "corridors10")
+    )
+
+    def points(value):
+        return f"{100 * value:.1f}"
+
+    rows = [
+        ("online, normalized, in the corridor just flown: at least 75 %",
+         [points(found["online, normalized, in the corridor just flown"]) for found in (four, ten)],
+         ten["online, normalized, in the corridor just flown"] >= 0.75),
+        ("offline joint: at least 85 %",
+         [points(found["offline joint"]) for found in (four, ten)], ten["offline joint"] >= 0.85),
+    ]  # fmt: skip
+    for text, key, least in (
+        ("continual above online, all corridors: at least 5", "all corridors", 0.05),
+        ("continual above online, first half: at least 10", "first half", 0.10),
+        ("continual above online, last two: at least -10", "last two", -0.10),
+    ):
+        for kind in ("normalized", "not normalized"):
+            values = [found[f"continual above online, {key}"][kind] for found in (four, ten)]
+            rows.append((f"{text} ({kind})", map(points, values), values[1] >= least))
+    for name in ("online", "online continual"):
+        values = [found["normalized above not"][name] for found in (four, ten)]
+        rows.append((f"normalization helps {name}", map(points, values), values[1] > 0))
+    lines = ["| aim, for the ten corridors | A to D | ten | |", "|---|---|---|---|"]
+    lines += [
+        f"| {text} | {' | '.join(cells)} | {'' if met else '**missed**'} |"
+        for text, cells, met in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _number(value):
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
@@ -235,6 +298,9 @@ WRITTEN = {
     "means": (TRIGGERS, trigger_means),
     "aims": (TRIGGERS, trigger_aims),
     "expert": (CORRIDORS, expert),
+    "four": (CORRIDORS, lambda: flown("corridors")),
+    "ten": (CORRIDORS, lambda: flown("corridors10")),
+    "flown": (CORRIDORS, flown_aims),
 }
 
 
@@ -242,9 +308,12 @@ def block(name):
     return re.compile(rf"(<!-- {name}: [^>]*-->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
 
 
-def test_the_code_runs():
-    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    exec(compile(block, "README.md", "exec"), {})
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(compile(block, page.name, "exec"), names)
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -255,9 +324,7 @@ def test_the_numbers_are_those_of_the_results(name):
     assert found[2].strip() == make().strip()
 
 
-@pytest.mark.parametrize(
-    "page", [README, SPEED, RELIABILITY, TRIGGERS, CORRIDORS], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_pictures_and_links_exist(page):
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
         if not target.startswith("http"):

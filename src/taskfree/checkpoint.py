@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from taskfree import arguments
 from taskfree.state import pack, part, unpack
 
-__all__ = ["CheckpointError", "Saving", "resume", "save"]
+__all__ = ["CheckpointError", "Saving", "peek", "resume", "save"]
 
 FORMAT = 1
 """The version of the format. A file of a newer one is refused."""
@@ -288,8 +288,36 @@ def resume(path: str | os.PathLike[str], **parts: Stateful) -> int:
     >>> resume("a folder that is not there", model=torch.nn.Linear(2, 1))
     0
     """
-    folder = Path(path)
     _check_parts(parts)
+    found = _newest(Path(path))
+    if found is None:
+        return 0
+    generation, tensors = found
+    _load(_file(Path(path), generation), tensors, {RANDOM: Generators(), **parts})
+    return generation
+
+
+def peek(path: str | os.PathLike[str], *names: str) -> dict[str, Any]:
+    """The states of some parts of the newest generation, to make fitting ones of; empty if none.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = save(folder, model=torch.nn.Linear(2, 1, bias=False))
+    ...     peek(folder, "model")["model"]["weight"].shape
+    torch.Size([1, 2])
+    """
+    found = _newest(Path(path))
+    if found is None:
+        return {}
+    generation, tensors = found
+    file, there = _file(Path(path), generation), {name.partition(".")[0] for name in tensors}
+    if missing := [name for name in names if name not in there]:
+        raise CheckpointError(f"{file.name} holds no {', '.join(missing)}")
+    return {name: _unpacked(file, name, part(name, tensors)) for name in names}
+
+
+def _newest(folder: Path) -> tuple[int, dict[str, Tensor]] | None:
+    """The newest generation that is whole, with a warning for each newer one that is not."""
     _last(folder).wait()
     reasons: list[str] = []
     for generation in sorted(_generations(folder), reverse=True):
@@ -300,12 +328,11 @@ def resume(path: str | os.PathLike[str], **parts: Stateful) -> int:
             reasons.append(str(error))
             continue
         for reason in reasons:
-            warnings.warn(f"{reason}; going on from {file.name}", stacklevel=2)
-        _load(file, tensors, {RANDOM: Generators(), **parts})
-        return generation
+            warnings.warn(f"{reason}; going on from {file.name}", stacklevel=3)
+        return generation, tensors
     if reasons:
         raise CheckpointError(f"no generation in {folder} can be used: {'; '.join(reasons)}")
-    return 0
+    return None
 
 
 def _read(file: Path) -> dict[str, Tensor]:

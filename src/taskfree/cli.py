@@ -10,7 +10,11 @@ import taskfree
 
 USAGE = """taskfree keeps a PyTorch model learning on a changing stream without forgetting.
 
-usage: taskfree reproduce NAME [options]    run one of the paper's experiments
+usage: taskfree learn SOURCE --target COLUMN --state DIR    learn from a table, feed or folder
+       taskfree predict SOURCE --state DIR                  what the learned network says
+       taskfree inspect DIR                                 what it has learned, and when
+       taskfree report DIR                                  the same as a page with figures
+       taskfree reproduce NAME [options]    run one of the paper's experiments
        taskfree record corridors [options]  have the expert fly the ten corridors, and keep it
        taskfree --version
 
@@ -22,6 +26,7 @@ experiments:
   arena        a wheeled robot learns while it drives by its own network (section 4.4, Figure 7)
 
 for example:
+  taskfree learn prices.csv --target class --state prices  from a CSV, in one command
   taskfree reproduce synthetic --help                      every option, with its default
   taskfree reproduce synthetic --seeds 3 --sweep-seeds 0 --out demo
                                                  half a minute, report in demo/report.html
@@ -42,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         case ["reproduce", name, *options] if name in EXPERIMENTS:
             return _run(f"reproduce {name}", f"taskfree.experiments.{name}", options)
+        case [("learn" | "predict" | "inspect" | "report") as name, *options]:
+            return _run(name, f"taskfree.feed.{name}", options)
         case ["record", "corridors", *options]:
             return _run("record corridors", "taskfree.robots.record", options)
         case ["record", *_]:
@@ -60,15 +67,21 @@ def _run(name: str, module: str, options: list[str]) -> int:
 
         command = import_module(module)
     except ModuleNotFoundError as error:
-        robots = any(word in module for word in ("robots", "corridors", "arena"))
-        extras = "cli,robots" if robots else "cli,river"
+        extras = "cli,river"
+        if "feed" in module:
+            extras = "learn"
+        elif any(word in module for word in ("robots", "corridors", "arena")):
+            extras = "cli,robots"
         return _complain(f"{error.name} is not installed: pip install 'taskfree[{extras}]'")
     try:
         command.run(tyro.cli(command.Config, prog=f"taskfree {name}", args=options))
+    except BrokenPipeError:  # whoever read the answers has read enough
+        sys.stdout = None  # type: ignore[assignment]
     except (ValueError, TypeError, OSError) as error:
         return _complain(str(error))
     except KeyboardInterrupt:
-        return _complain("interrupted")
+        _complain("interrupted")
+        return 130
     return 0
 
 

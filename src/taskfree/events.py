@@ -136,8 +136,12 @@ class JSONLines:
     def __call__(self, report: Report) -> None:
         """Write down the event of a time step, if there was one."""
         if report.event is not None:
-            with self.path.open("ab") as file:
-                file.write(report.event.as_json().encode() + b"\n")
+            self.write(report.event.as_json())
+
+    def write(self, line: str) -> None:
+        """Add a line of your own."""
+        with self.path.open("ab") as file:
+            file.write(line.encode() + b"\n")
 
     def state_dict(self) -> dict[str, int]:
         """How long the file is."""

@@ -82,9 +82,7 @@ def _longer(value: Tensor, rows: int, fill: float = 0.0) -> Tensor:
 def _all_longer(
     tensors: Mapping[str, Tensor], new: Mapping[str, Any], rows: int
 ) -> dict[str, Tensor]:
-    return {
-        name: _longer(value, rows) if name in new else value for name, value in tensors.items()
-    }
+    return {name: _longer(value, rows) if name in new else value for name, value in tensors.items()}
 
 
 def _grow_optimizer(optimizer: torch.optim.Optimizer, parameter: Tensor, rows: int) -> None:

@@ -245,9 +245,7 @@ def run(config: Config) -> dict[str, Any]:
         introduction=" ".join((Config.__doc__ or "").split()),
         tables={
             f"Collisions a gradient step, {config.seeds} seeds": table(rows),
-            "Collisions a step that continual learning spares": table(
-                results["spared"]
-            ),
+            "Collisions a step that continual learning spares": table(results["spared"]),
         },
         figures={name: (config.out / name, arena_figures.CAPTIONS[name]) for name in figures},
         details={key: results[key] for key in ("command", "config", "versions")},

@@ -61,7 +61,7 @@ class Config:
     """evaluate on every so many-th frame"""
     live: bool = False
     """learn straight from the simulator while the expert flies: the same frames, only slower"""
-    alone: float = 30.0
+    alone: float = 20.0
     """seconds that each network then flies every corridor by itself; 0 leaves that out"""
     workers: int | None = None
     """processes; as many as there are cores if not given"""
@@ -116,7 +116,7 @@ def run_one(job: Job) -> dict[str, Any]:
     flights = [record.load(config.flights, name) for name in config.corridors]
     crossings = [frames // FRAMES for frames in accumulate(len(f.frames) for f in flights)]
     learner = _learner(tiny.network(seed=job.seed), config, setting)
-    tests = [(f.frames[:: config.share], f.actions[:: config.share]) for f in flights]
+    tests = [(tiny.scaled(f.frames[:: config.share]), f.actions[:: config.share]) for f in flights]
     curve: list[dict[str, Any]] = [{"step": 0, "corridors": _evaluate(learner, tests)}]
     losses: list[float] = []
     events = []
@@ -213,10 +213,8 @@ def _live(config: Config) -> Iterator[tuple[Tensor, Tensor]]:
 def _evaluate(learner: Learner, tests: list[tuple[Tensor, Tensor]]) -> list[list[float]]:
     """For every corridor: the accuracy, and the mean of the accuracies over the actions."""
     found = []
-    for frames, actions in tests:
-        chosen = torch.cat(
-            [learner.predict(tiny.scaled(part)).argmax(1) for part in torch.split(frames, 64)]
-        )
+    for inputs, actions in tests:
+        chosen = torch.cat([learner.predict(part).argmax(1) for part in torch.split(inputs, 64)])
         right = (chosen == actions).float()
         by_action = [right[actions == action].mean() for action in torch.unique(actions)]
         found.append(
