@@ -18,6 +18,7 @@ from typing import Any
 import faults
 import fuzz
 import kill
+import kill_feed
 import mutants
 import pause
 import poison
@@ -42,6 +43,19 @@ def kills(quick: bool) -> Row:
         "held": found["mismatches"] == found["lost"] == 0 and inside,
         "controls": {"a file written over in place": in_place, "momentum not saved": forgets},
         "controls failed": bool(in_place["lost"] and forgets["mismatches"]),
+    }
+
+
+def kills_of_learn(quick: bool) -> Row:
+    """SIGKILL of the command that learns from files."""
+    found = kill_feed.run(6 if quick else 200)
+    forgets = kill_feed.run(3, broken=kill_feed.forgets_its_place)
+    return {
+        "check": "SIGKILL of `taskfree learn` at random moments, then the same command again",
+        "found": found,
+        "held": found["mismatches"] == found["lost"] == 0 and found["runs finished"] > 0,
+        "controls": {"where the file was left is not kept": forgets},
+        "controls failed": bool(forgets["mismatches"]),
     }
 
 
@@ -163,9 +177,9 @@ def save_pause(quick: bool) -> Row:
 
 
 CHECKS: dict[str, Callable[[bool], Row]] = {
-    "kills": kills, "calls": failing_calls, "files": changed_files, "crafted": crafted_files,
-    "poison": poisoned_streams, "soak": long_stream, "properties": many_examples,
-    "mutants": mutated_code, "pause": save_pause,
+    "kills": kills, "learn": kills_of_learn, "calls": failing_calls, "files": changed_files,
+    "crafted": crafted_files, "poison": poisoned_streams, "soak": long_stream,
+    "properties": many_examples, "mutants": mutated_code, "pause": save_pause,
 }  # fmt: skip
 
 

@@ -14,7 +14,8 @@ RELIABILITY = ROOT / "docs/reliability.md"
 TRIGGERS = ROOT / "docs/triggers.md"
 CORRIDORS = ROOT / "docs/corridors.md"
 ARENA = ROOT / "docs/arena.md"
-PAGES = (README, SPEED, RELIABILITY, TRIGGERS, CORRIDORS, ARENA)
+LEARN = ROOT / "docs/learn.md"
+PAGES = (README, SPEED, RELIABILITY, TRIGGERS, CORRIDORS, ARENA, LEARN)
 
 
 def table():

@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("check", ["kills", "calls", "files", "poison", "soak", "properties"])
+@pytest.mark.parametrize(
+    "check", ["kills", "learn", "calls", "files", "poison", "soak", "properties"]
+)
 def test_it_holds_and_its_controls_fail(tmp_path, check):
     out = tmp_path / "found.json"
     done = subprocess.run(

@@ -16,6 +16,7 @@ usage: taskfree learn SOURCE --target COLUMN --state DIR    learn from a table, 
        taskfree report DIR                                  the same as a page with figures
        taskfree reproduce NAME [options]    run one of the paper's experiments
        taskfree record corridors [options]  have the expert fly the ten corridors, and keep it
+       taskfree data NAME                   fetch what experiments use: alexnet, yunet, flights, ...
        taskfree --version
 
 experiments:
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(f"reproduce {name}", f"taskfree.experiments.{name}", options)
         case [("learn" | "predict" | "inspect" | "report") as name, *options]:
             return _run(name, f"taskfree.feed.{name}", options)
+        case ["data", *options]:
+            return _run("data", "taskfree.data", options)
         case ["record", "corridors", *options]:
             return _run("record corridors", "taskfree.robots.record", options)
         case ["record", *_]:
@@ -76,7 +79,7 @@ def _run(name: str, module: str, options: list[str]) -> int:
     try:
         command.run(tyro.cli(command.Config, prog=f"taskfree {name}", args=options))
     except BrokenPipeError:  # whoever read the answers has read enough
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
     except (ValueError, TypeError, OSError) as error:
         return _complain(str(error))
     except KeyboardInterrupt:

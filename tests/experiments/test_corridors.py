@@ -66,7 +66,7 @@ def test_weighted_accuracy_is_the_mean_over_actions(finished):
         learner.model[-1].bias[1] = 1  # always straight on
     actions = torch.tensor([1] * 8 + [0, 2])
     frames = torch.zeros(10, 128, 128, 3, dtype=torch.uint8)
-    assert corridors._evaluate(learner, [(frames, actions)]) == [[0.8, 0.3333]]
+    assert corridors._evaluate(learner, [(tiny.scaled(frames), actions)]) == [[0.8, 0.3333]]
 
 
 def test_learning_live_is_learning_from_the_record(finished):

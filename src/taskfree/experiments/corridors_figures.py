@@ -190,6 +190,6 @@ def alone(rows: Sequence[Mapping[str, Any]]) -> Figure:
         )  # fmt: skip
         axis.set_xlabel(title)
         axis.set_xlim(left=0)
-        axis.invert_yaxis()
+    axis.invert_yaxis()  # of both, which share it: the first on top
     figure.suptitle("The learned networks fly by themselves: mean and deviation over the seeds")
     return figure

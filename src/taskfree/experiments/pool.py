@@ -6,12 +6,13 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,8 +59,7 @@ def run_all(
         ProcessPoolExecutor(
             workers,
             mp_context=get_context("spawn"),
-            initializer=torch.set_num_threads,
-            initargs=(1,),
+            initializer=_begin,
         ) as pool,
     ):
         bar = progress.add_task(describe(jobs[0]), total=len(jobs))
@@ -74,6 +74,19 @@ def run_all(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [results[index] for index in range(len(jobs))]
+
+
+def _begin() -> None:
+    """A worker uses one thread, and does not outlive the process that it works for."""
+    torch.set_num_threads(1)
+    parent = parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def run_kept(
@@ -121,14 +134,19 @@ def versions() -> dict[str, str]:
 
 def command(name: str, config: Any) -> str:
     """The command line that makes a run with this config: options that are not the default."""
-    default = type(config)()
-    options = [
-        f"--{field.name.replace('_', '-')} {_words(getattr(config, field.name))}"
-        for field in fields(config)
-        if getattr(config, field.name) != getattr(default, field.name)
-        and field.name not in ("out", "workers")
-    ]
-    return " ".join([f"taskfree reproduce {name}", *options])
+    return " ".join([f"taskfree reproduce {name}", *_options(config, type(config)())])
+
+
+def _options(config: Any, default: Any, prefix: str = "") -> Iterator[str]:
+    for field in fields(config):
+        given, usual = getattr(config, field.name), getattr(default, field.name)
+        option = prefix + field.name.replace("_", "-")
+        if field.name in ("out", "workers") or given == usual:
+            continue
+        if is_dataclass(given):
+            yield from _options(given, usual, f"{option}.")
+        else:
+            yield f"--{option} {_words(given)}"
 
 
 def _words(value: Any) -> str:

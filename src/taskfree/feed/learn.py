@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import sys
 import threading
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -25,7 +24,7 @@ from rich.text import Text
 from taskfree import arguments, checkpoint, metrics
 from taskfree.events import labels
 from taskfree.feed.encode import Classes, Unreadable
-from taskfree.feed.rows import Row, Source, open_source
+from taskfree.feed.rows import START, Row, Source, open_source
 from taskfree.feed.stream import LOOK, Setup, Stream, look
 from taskfree.learner import Report
 
@@ -72,12 +71,12 @@ class Config:
     model: str = ""
     """module:function of your own that makes the network, given the numbers of inputs (channels of
     a picture) and outputs; an MLP, or convolutions for pictures, if not given"""
-    lr: float = 0.001
+    lr: float = 0.01
     """learning rate of Adam"""
     batch: int = 64
     """rows a step"""
-    buffer: int = 30
-    """capacity of the buffer of hard rows; 0: none"""
+    buffer: int = 100
+    """how many rows are kept and learned again, a uniform choice of all so far; 0: none"""
     strength: float = 0.01
     """how hard to hold on to what was learned, without units; 0: not at all"""
     seed: int = 0
@@ -92,11 +91,13 @@ class Config:
     """write to the history, and evaluate on held-out files, every so many rows"""
     patience: float = 1.0
     """seconds after which rows of a live feed are learned although they do not fill a step"""
+    threads: int = 1
+    """of torch; more than one pays for large networks only"""
     strict: bool = False
     """stop at a row that cannot be read, instead of counting and skipping it"""
 
     def __post_init__(self) -> None:
-        for name in ("size", "batch", "save_rows", "evaluate_rows"):
+        for name in ("size", "batch", "save_rows", "evaluate_rows", "threads"):
             arguments.whole(name, getattr(self, name), least=1)
         for name in ("buffer", "seed"):
             arguments.whole(name, getattr(self, name), least=0)
@@ -114,26 +115,74 @@ CHOICES = (
 
 def run(config: Config) -> Stream:
     """Learn all that comes, or until told to stop."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(config.threads)
     form = None if config.format == "auto" else config.format
     source = open_source(config.source, form, config.delimiter)
-    stream, rows = _begin(config, source)
+    stream, feed = _begin(config, source)
     if stream.read.rows:
         _say(f"going on after {stream.read.rows:,} rows")
-    _Learning(config, stream, source).all(rows)
+    _Learning(config, stream, source, feed).all()
     return stream
 
 
-def _begin(config: Config, source: Source) -> tuple[Stream, Iterator[Row]]:
+def _begin(config: Config, source: Source) -> tuple[Stream, _Feed]:
     """The stream as it was left, or a new one, and the rows that are still to come."""
     if checkpoint.peek(config.state, "setup"):
         stream = Stream(config.state)
         _check_choices(config, stream.setup)
-        return stream, source.rows(stream.read.place(source))
-    rows = source.rows()
-    first = list(islice(rows, LOOK))
+        return stream, _Feed(source, stream.read.place(source), config.patience)
+    feed = _Feed(source, START, config.patience)
+    first = feed.take(LOOK)
+    feed.back(first)
     setup = look(first, source, task=config.task, ignore=config.ignore, **_chosen(config, source))
-    return Stream(config.state, setup), chain(first, rows)
+    return Stream(config.state, setup), feed
+
+
+class _Feed:
+    """Rows by the step: as many as fit, or of a live feed as many as have come.
+
+    Args:
+        source: where they come from.
+        place: where to begin.
+        patience: seconds after which rows of a live feed are not waited for.
+    """
+
+    def __init__(self, source: Source, place: tuple[int, int], patience: float) -> None:
+        self._rows, self._live, self._patience = source.rows(place), source.live, patience
+        self._back: list[Row] = []
+        self._came: queue.Queue[Row | None] = queue.Queue(maxsize=4096)
+        self.stopped = False
+        if source.live:
+            threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for row in self._rows:
+            self._came.put(row)
+        self._came.put(None)
+
+    def back(self, rows: list[Row]) -> None:
+        """Give rows back: they come first."""
+        self._back = rows + self._back
+
+    def take(self, size: int) -> list[Row]:
+        """The next rows; none at the end, or when stopped."""
+        taken, self._back = self._back[:size], self._back[size:]
+        if not self._live:
+            return taken + list(islice(self._rows, size - len(taken)))
+        until = monotonic() + self._patience
+        while len(taken) < size and not self.stopped:
+            try:
+                row = self._came.get(timeout=max(0.0, until - monotonic()) if taken else 0.2)
+            except queue.Empty:
+                if taken:
+                    break
+                continue
+            if row is None:
+                self._came.put(None)  # it has ended, for whoever asks next
+                break
+            until = until if taken else monotonic() + self._patience
+            taken.append(row)
+        return taken
 
 
 def _chosen(config: Config, source: Source) -> dict[str, Any]:
@@ -156,85 +205,52 @@ def _check_choices(config: Config, kept: Setup) -> None:
             )
 
 
+class _NotStrict(ValueError):  # noqa: N818
+    """A row that cannot be read, where none may be."""
+
+
 class _Learning:
     """The loop: steps of rows, the state kept in between, and a line that says how it goes."""
 
-    def __init__(self, config: Config, stream: Stream, source: Source) -> None:
-        self.config, self.stream, self.source = config, stream, source
-        self.pick = stream.reading(source)
+    def __init__(self, config: Config, stream: Stream, source: Source, feed: _Feed) -> None:
+        self.config, self.stream, self.source, self.feed = config, stream, source, feed
         self.held_out = [_HeldOut(name, config, stream) for name in config.held_out]
-        self.stopped_by = 0
+        self.pick = stream.reading(source)
         self.report: Report | None = None
         self.plateau = self.peak = 0
         self.began = self.saved = monotonic()
-        self.shown = 0.0
-        self.first = self.saved_rows = stream.read.rows
+        self.shown = 0.0 if CONSOLE.is_terminal else monotonic()
+        self.first = self.saved_rows = self.evaluated = stream.read.rows
         self._place: tuple[int, int] | None = None
 
-    def all(self, rows: Iterator[Row]) -> None:
+    def all(self) -> None:
         """Learn until the rows end, or somebody says stop; then keep the state."""
         signals = (signal.SIGINT, signal.SIGTERM)
         before = [signal.signal(one, self._stop) for one in signals]
         try:
             with Live(console=CONSOLE, transient=True, auto_refresh=False) as live:
-                for step in self._steps(rows):
+                while not self._enough() and (step := self.feed.take(self.stream.setup.batch)):
                     self._learn(step)
                     self._keep_if_it_is_time(len(step))
                     self._show(live)
-                    if self.stopped_by or self._enough():
-                        break
-            if self._place is not None:
-                self._evaluate()
-                self._save()
+            self._evaluate()
+            self._save()
+        except _NotStrict:
+            self._save()
+            raise
         finally:
             for one, handler in zip(signals, before, strict=True):
                 signal.signal(one, handler)
         self._summary()
-        if self.stopped_by:
+        if self.feed.stopped:
             raise KeyboardInterrupt
 
-    def _stop(self, number: int, _: FrameType | None) -> None:
-        self.stopped_by = number
+    def _stop(self, _: int, __: FrameType | None) -> None:
+        self.feed.stopped = True
 
     def _enough(self) -> bool:
-        return self.config.rows is not None and self.stream.read.rows >= self.config.rows
-
-    def _steps(self, rows: Iterator[Row]) -> Iterator[list[Row]]:
-        """Rows in steps: as many as fit, or of a live feed as many as have come."""
-        size = self.stream.setup.batch
-        if self.source.live:
-            yield from self._live_steps(rows, size)
-        while step := list(islice(rows, size)):
-            yield step
-
-    def _live_steps(self, rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
-        came: queue.Queue[Row | None] = queue.Queue(maxsize=64 * size)
-
-        def read() -> None:
-            for row in rows:
-                came.put(row)
-            came.put(None)
-
-        threading.Thread(target=read, daemon=True).start()
-        step: list[Row] = []
-        until = 0.0
-        while not self.stopped_by:
-            try:
-                row = came.get(timeout=max(0.0, until - monotonic()) if step else 0.2)
-            except queue.Empty:
-                if step:
-                    yield step
-                    step = []
-                continue
-            if row is None:
-                break
-            until = until if step else monotonic() + self.config.patience
-            step.append(row)
-            if len(step) == size:
-                yield step
-                step = []
-        if step:
-            yield step
+        limit = self.config.rows
+        return self.feed.stopped or (limit is not None and self.stream.read.rows >= limit)
 
     def _learn(self, step: list[Row]) -> None:
         understood = []
@@ -258,7 +274,7 @@ class _Learning:
     def _unreadable(self, row: Row, problem: str) -> None:
         told = f"{self.source.name}, {self.source.unit} {row.number}{_spaced(problem)}"
         if self.config.strict:
-            raise ValueError(f"{told}; with --strict, nothing of its step was learned")
+            raise _NotStrict(f"{told}; with --strict, nothing of its step was learned")
         self.stream.read.skipped += 1
         if self.stream.read.skipped <= TOLD:
             last = " (further ones are only counted)" if self.stream.read.skipped == TOLD else ""
@@ -274,13 +290,15 @@ class _Learning:
             self._save()
 
     def _save(self) -> None:
-        if self._place is not None:
-            self.stream.read.reached(self.source, self._place)
+        if self._place is None:
+            return  # nothing was learned
+        self.stream.read.reached(self.source, self._place)
         self.stream.save()
         self.saved, self.saved_rows = monotonic(), self.stream.read.rows
 
     def _evaluate(self) -> None:
-        if self.report is not None:
+        if self.report is not None and self.evaluated != self.stream.read.rows:
+            self.evaluated = self.stream.read.rows
             found = {one.name: one.evaluate() for one in self.held_out}
             self.stream.tell(self.report, found)
 
@@ -338,13 +356,13 @@ class _HeldOut:
         self.name, self.stream, self.last = name, stream, 0.0
         source = open_source(name, None, config.delimiter)
         pick = stream.reading(source)
-        self._rows = [
-            stream.understand(pick(row.values)) for row in source.rows() if not row.problem
-        ]
+        self._rows = []
+        for row in source.rows():
+            with suppress(Unreadable):
+                if not row.problem:
+                    self._rows.append(stream.understand(pick(row.values)))
         if not self._rows:
             raise ValueError(f"held_out: {name} has no row that can be read")
-        if stream.setup.image:
-            stream.reading(open_source(config.source))  # back to where its pictures are
 
     def evaluate(self) -> float:
         """The accuracy on all of them, or the mean absolute error."""
@@ -389,4 +407,4 @@ def _spaced(problem: str) -> str:
 
 
 def _say(message: str) -> None:
-    print(f"taskfree: {message}", file=sys.stderr)  # noqa: T201
+    CONSOLE.print(f"taskfree: {message}", markup=False, highlight=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
+import io
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -95,7 +96,7 @@ Picker = Callable[[Any], list[Any]]
 
 
 class _Lines:
-    """The lines of a binary file as text, which counts what it has given."""
+    """The lines of a binary file as text, which counts what it has given, and closes it."""
 
     def __init__(self, file: IO[bytes], start: tuple[int, int]) -> None:
         self.file = file
@@ -104,14 +105,15 @@ class _Lines:
         """Whether a line since this was last set to False was no text."""
 
     def __iter__(self) -> Iterator[str]:
-        for raw in self.file:
-            self.end += len(raw)
-            self.count += 1
-            try:
-                yield raw.decode()
-            except UnicodeDecodeError:
-                self.unreadable = True
-                yield raw.decode(errors="replace")
+        with self.file:
+            for raw in self.file:
+                self.end += len(raw)
+                self.count += 1
+                try:
+                    yield raw.decode()
+                except UnicodeDecodeError:
+                    self.unreadable = True
+                    yield raw.decode(errors="replace")
 
 
 class _Text(Source):
@@ -324,6 +326,14 @@ class Images(Source):
         return len(self._files)
 
 
+def _standard_input() -> Any:
+    """Standard input with a buffer of its own.
+
+    That of `sys.stdin` is closed at the end, which fails while a thread waits for more to come.
+    """
+    return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
+
+
 def open_source(name: str, form: str | None = None, delimiter: str | None = None) -> Source:
     """The source of a name: a file, a folder of pictures, or `-` for standard input.
 
@@ -335,7 +345,7 @@ def open_source(name: str, form: str | None = None, delimiter: str | None = None
     if form is not None:
         arguments.one_of("format", form, FORMATS)
     if name == "-":
-        stream: Any = sys.stdin.buffer
+        stream = _standard_input()
         if form is None:
             form = "jsonl" if stream.peek(1)[:1] == b"{" else "csv"
         if form not in ("csv", "jsonl"):

@@ -22,7 +22,7 @@ from taskfree.grow import grow
 from taskfree.how import MAS
 from taskfree.learner import Learner, Report
 from taskfree.metrics import Prequential
-from taskfree.which import Hardest
+from taskfree.which import Reservoir
 
 __all__ = ["Setup", "Stream", "look"]
 
@@ -46,9 +46,9 @@ class Setup:
     image: str = ""
     size: int = 32
     model: str = ""
-    lr: float = 0.001
+    lr: float = 0.01
     batch: int = 64
-    buffer: int = 30
+    buffer: int = 100
     strength: float = 0.01
     seed: int = 0
 
@@ -102,7 +102,7 @@ def _task(targets: Sequence[Any]) -> Literal["classes", "numbers"]:
     there = [value for value in targets if not is_missing(value)]
     if kind_of(there) == "category" or any(isinstance(value, bool) for value in there):
         return "classes"
-    numbers = {float(value) for value in there}
+    numbers = {float(value) for value in there if kind_of([value]) == "number"}
     few = len(numbers) <= FEW and all(number.is_integer() for number in numbers)
     return "classes" if few else "numbers"
 
@@ -132,7 +132,8 @@ class Stream:
         self._target_at = columns.index(setup.target)
         self._environment_at = columns.index(setup.environment) if setup.environment else None
         known = len(kept["targets"]["names"]) if kept and setup.task == "classes" else 1
-        self.learner = self._make_learner(max(1, known))
+        self._outputs = max(1, known)
+        self.learner = self._make_learner(self._outputs)
         self.metric = Prequential()
         self.events = JSONLines(folder / "events.jsonl")
         self.history = JSONLines(folder / "history.jsonl")
@@ -152,13 +153,11 @@ class Stream:
         default = models.convolutions if setup.image else models.mlp
         make = models.load(setup.model) if setup.model else default
         model = make(3 if isinstance(self.inputs, Pictures) else self.inputs.width, outputs)
-        classes = setup.task == "classes"
-        loss = nn.CrossEntropyLoss(reduction="none") if classes else _smooth
         return Learner(
             model,
-            torch.optim.Adam(model.parameters(), lr=setup.lr),
-            loss=loss,
-            which=Hardest(setup.buffer, balanced=classes) if setup.buffer else None,
+            torch.optim.Adam(model.parameters(), lr=setup.lr, fused=True),
+            loss=nn.CrossEntropyLoss(reduction="none") if setup.task == "classes" else _smooth,
+            which=Reservoir(setup.buffer, setup.seed) if setup.buffer else None,
             how=MAS(setup.strength, penalty="relative") if setup.strength else None,
         )
 
@@ -182,7 +181,9 @@ class Stream:
         named = environments if self._environment_at is not None else None
         if isinstance(self.targets, Classes):
             self.metric.update(predicted, targets, named)
-            grow(self.learner, max(1, len(self.targets.names)))
+            if len(self.targets.names) > self._outputs:
+                self._outputs = len(self.targets.names)
+                grow(self.learner, self._outputs)
         else:
             own = torch.tensor(ys, dtype=torch.float64)
             self.metric.update(predicted, own, named)

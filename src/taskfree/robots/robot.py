@@ -187,7 +187,7 @@ class RobotEnv(gymnasium.Env[NDArray[np.uint8], Any]):
 
 
 class Recorder:
-    """A robot that keeps what another one saw and was told, to be played again.
+    """A robot that keeps what another one saw and was told, in memory, to be played again.
 
     Args:
         robot: the one that drives.
@@ -204,8 +204,10 @@ class Recorder:
     >>> _, info = env.reset()
     >>> for action in (0, 1, 1):
     ...     _ = env.step(action)
-    >>> recorder.save("log.safetensors")
-    >>> len(Player("log.safetensors"))
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     recorder.save(f"{folder}/log")
+    ...     len(Player(f"{folder}/log"))
     3
     """
 
@@ -229,7 +231,8 @@ class Recorder:
 
     def drive(self, speed: float, turn: float) -> None:
         """Drive, and remember the command."""
-        self.picture(), self.scan()
+        self.picture()
+        self.scan()
         self.robot.drive(speed, turn)
         self._commands.append((speed, turn))
 
@@ -237,12 +240,12 @@ class Recorder:
         """Write the log: pictures, scans and commands, one of each a control step."""
         if not self._commands:
             raise ValueError("there is nothing to save: the robot has not driven yet")
-        count = len(self._commands)
-        self.picture(), self.scan()  # what the last command led to
+        self.picture()  # what the last command led to
+        self.scan()
         save_file(
             {
-                "pictures": np.stack(self._pictures[: count + 1]),
-                "scans": np.stack(self._scans[: count + 1]),
+                "pictures": np.stack(self._pictures),
+                "scans": np.stack(self._scans),
                 "commands": np.array(self._commands),
             },
             file,

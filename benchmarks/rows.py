@@ -1,0 +1,132 @@
+"""Rows a second of `taskfree learn` on one core, against a plain loop written by hand.
+
+The plain loop does as little as an honest one can: it reads the file with the csv module, takes the
+same steps of the same network with the same optimizer, and counts how often the outputs that it
+trains on were right. It has no buffer, no importance, no normalisation, no state on the disk, and
+falls over at the first bad row. Both take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import nn
+
+from taskfree.experiments import pool
+from taskfree.feed.models import mlp
+
+COLUMNS = 20
+
+
+def write(file: Path, rows: int) -> None:
+    """Numbers, and a label that depends on other columns in every quarter of the file."""
+    chance = random.Random(0)
+    with open(file, "w") as out:
+        out.write(",".join([*(f"c{number}" for number in range(COLUMNS)), "label"]) + "\n")
+        for row in range(rows):
+            values = [chance.gauss(0, 1) for _ in range(COLUMNS)]
+            first = 4 * (4 * row // rows)
+            label = "up" if sum(values[first : first + 4]) > 0 else "down"
+            out.write(",".join(f"{value:.4f}" for value in values) + f",{label}\n")
+
+
+def plain(file: Path, batch: int) -> None:
+    """The loop by hand."""
+    torch.manual_seed(0)
+    model = mlp(COLUMNS, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+    loss, right, seen = nn.CrossEntropyLoss(), 0, 0
+    names: dict[str, int] = {}
+    with open(file, newline="") as rows:
+        reader = csv.reader(rows)
+        next(reader)
+        block: list[list[float]] = []
+        labels: list[int] = []
+        for row in reader:
+            block.append([float(value) for value in row[:-1]])
+            labels.append(names.setdefault(row[-1], len(names)))
+            if len(block) == batch:
+                x, y = torch.tensor(block), torch.tensor(labels)
+                outputs = model(x)
+                right, seen = right + int((outputs.argmax(1) == y).sum()), seen + batch
+                optimizer.zero_grad()
+                loss(outputs, y).backward()
+                optimizer.step()
+                block, labels = [], []
+    print(f"plain: {right / seen:.4f}")  # noqa: T201
+
+
+def timed(command: list[str]) -> tuple[float, list[float]]:
+    """Seconds of a process on one core, and the MiB that it held, every half second."""
+    memory = []
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command, preexec_fn=lambda: os.sched_setaffinity(0, {0}), stderr=subprocess.DEVNULL
+    )
+    while process.poll() is None:
+        try:
+            pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+            memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+        except (OSError, IndexError):
+            pass
+        time.sleep(0.5)
+    seconds = time.perf_counter() - started
+    if process.returncode:
+        raise SystemExit(f"{command} failed")
+    return seconds, memory
+
+
+def main() -> None:
+    """Take turns, and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--out", type=Path, default=Path("results/rows.json"))
+    parser.add_argument("--plain", type=Path, help="run the plain loop on this file")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.plain:
+        plain(options.plain, options.batch)
+        return
+    times: dict[str, list[float]] = {"plain": [], "taskfree learn": []}
+    memory: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.csv"
+        write(file, options.rows)
+        for turn in range(options.repeats):
+            by_hand = [sys.executable, __file__, "--plain", str(file), "--batch"]
+            times["plain"].append(timed([*by_hand, str(options.batch)])[0])
+            state = Path(folder) / f"state{turn}"
+            ours = [sys.executable, "-m", "taskfree", "learn", str(file), "--target", "label"]
+            seconds, memory = timed([*ours, "--state", str(state), "--batch", str(options.batch)])
+            times["taskfree learn"].append(seconds)
+    rates = {name: options.rows / median(values) for name, values in times.items()}
+    quarter = len(memory) // 4
+    results = {
+        "command": f"python benchmarks/rows.py --rows {options.rows} --repeats {options.repeats}",
+        "versions": pool.versions(),
+        "rows": options.rows, "columns": COLUMNS, "batch": options.batch,
+        "seconds": {name: [round(value, 2) for value in values] for name, values in times.items()},
+        "rows a second": {name: round(rate) for name, rate in rates.items()},
+        "plain is faster by": round(rates["plain"] / rates["taskfree learn"], 3),
+        "MiB after a quarter and at the end": [
+            round(max(memory[: quarter + 1]), 1), round(memory[-2], 1),
+        ],
+    }  # fmt: skip
+    pool.write_json(options.out, results)
+    print(results)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

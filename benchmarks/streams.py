@@ -1,0 +1,245 @@
+"""Real, changing streams in one pass and one order: ours as it comes against river and a network.
+
+Every stream is cut into four quarters, of which every tenth row is never learned. Everybody
+predicts each other row before it learns it. At the end of each quarter all are asked about the rows
+held out of all four: forgetting is how far a quarter is at the end below the best that it was at
+one of these moments since it was learned, in the mean over all quarters but the last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from taskfree import data, metrics
+from taskfree.experiments import pool
+from taskfree.feed.rows import open_source
+from taskfree.feed.stream import LOOK, Stream, look
+from taskfree.streams import fashion
+
+Rows = list[tuple[dict[str, Any], str]]
+QUARTERS = 4
+
+
+# The streams
+
+
+def electricity(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
+    """The New South Wales electricity market: will the price go up? 45,312 half hours."""
+    with open(options.electricity, newline="") as file:
+        for row in csv.DictReader(file):
+            label = row.pop("class")
+            yield {name: float(value) for name, value in row.items()}, label
+
+
+def flights(_: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every third flight from New York in 2013: will it be 15 minutes late? What the plan says."""
+    numbers = ("month", "day", "sched_dep_time", "sched_arr_time", "distance")
+    with open(data.fetch("flights"), newline="") as file:
+        there = [row for row in csv.DictReader(file) if row["arr_delay"] not in ("", "NA")]
+    for row in sorted(there, key=lambda row: row["time_hour"])[::3]:
+        told: dict[str, Any] = {name: float(row[name]) for name in numbers}
+        told |= {name: row[name] for name in ("carrier", "origin", "dest")}
+        yield told, "late" if float(row["arr_delay"]) > 15 else "in time"
+
+
+def clothes(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
+    """Fashion-MNIST in 7x7 pixels by four cameras: as it is, inverted, turned, dark and torn."""
+    pictures, labels = fashion.load(fashion.find())
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(options.seed))
+    kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda p: p, lambda p: 255 - p, lambda p: p.rot90(1, (1, 2)),
+        lambda p: p * (torch.arange(28) % 4 > 0) / 3,
+    ]  # fmt: skip
+    for part, kind in zip(order[:16_000].chunk(QUARTERS), kinds, strict=True):
+        small = torch.nn.functional.avg_pool2d(kind(pictures[part].float()), 4).flatten(1)
+        for values, label in zip(small.tolist(), labels[part].tolist(), strict=True):
+            yield {f"p{at}": value for at, value in enumerate(values)}, str(label)
+
+
+STREAMS = {"electricity": electricity, "flights": flights, "clothes": clothes}
+
+
+# Who learns
+
+
+class Ours:
+    """`taskfree learn`, or the same network without buffer and importance."""
+
+    def __init__(self, folder: Path, first: Rows, seed: int, plain: bool = False) -> None:
+        file = folder / "first.csv"
+        with open(file, "w", newline="") as out:
+            writer = csv.writer(out)
+            writer.writerow([*first[0][0], "target"])
+            writer.writerows([*row.values(), label] for row, label in first[:LOOK])
+        source = open_source(str(file))
+        kept = {"buffer": 0, "strength": 0.0} if plain else {}
+        setup = look(
+            list(source.rows()), source, target="target", task="classes", ignore=(), seed=seed,
+            **kept,
+        )  # fmt: skip
+        self.stream = Stream(folder / "state", setup)
+        self._waiting: list[Any] = []
+
+    def learn(self, row: dict[str, Any], label: str) -> None:
+        """Steps of as many rows as the command takes; each is predicted before it."""
+        self._waiting.append(self.stream.understand([*row.values(), label]))
+        if len(self._waiting) == self.stream.setup.batch:
+            self.stream.learn(self._waiting)
+            self._waiting = []
+
+    def accuracy(self, rows: Rows) -> float:
+        """On rows that are not learned."""
+        stream = self.stream
+        read = [stream.understand([*row.values(), label]) for row, label in rows]
+        xs, ys, _ = zip(*read, strict=True)
+        predicted = stream.predict(stream.inputs.encode(xs, learn=False))
+        return float((predicted == stream.targets.encode(ys, learn=False)).float().mean())
+
+    @property
+    def metric(self) -> metrics.Prequential:
+        """How well it went."""
+        return self.stream.metric
+
+
+class River:
+    """A model of river's, a row at a time, as it is meant."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.metric = model, metrics.Prequential()
+        self._numbers: dict[str, int] = {}
+        self._answers: list[tuple[int, int]] = []
+
+    def _number(self, label: Any) -> int:
+        return -1 if label is None else self._numbers.setdefault(str(label), len(self._numbers))
+
+    def learn(self, row: dict[str, Any], label: str) -> None:
+        """Predict, count and learn."""
+        self._answers.append((self._number(self.model.predict_one(row)), self._number(label)))
+        if len(self._answers) == 64:
+            predicted, actual = (torch.tensor(v) for v in zip(*self._answers, strict=True))
+            self.metric.update(predicted, actual)
+            self._answers = []
+        self.model.learn_one(row, label)
+
+    def accuracy(self, rows: Rows) -> float:
+        """On rows that are not learned."""
+        return mean(float(self.model.predict_one(row) == label) for row, label in rows)
+
+
+def _river(name: str, seed: int) -> Any:
+    from river import compose, dummy, forest, linear_model, preprocessing, tree
+
+    hot = compose.SelectType(str) | preprocessing.OneHotEncoder()
+    scaled = compose.SelectType(float) | preprocessing.StandardScaler()
+    return {
+        "river: no change": lambda: dummy.NoChangeClassifier(),
+        "river: logistic regression": lambda: (
+            (scaled + hot) | linear_model.SoftmaxRegression()
+        ),
+        "river: Hoeffding adaptive tree": lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=seed),
+        "river: adaptive random forest": lambda: forest.ARFClassifier(n_models=10, seed=seed),
+    }[name]()  # fmt: skip
+
+
+CONTESTANTS = (
+    "taskfree learn", "plain online network", "river: no change", "river: logistic regression",
+    "river: Hoeffding adaptive tree", "river: adaptive random forest",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """One contestant on one stream with one seed."""
+
+    stream: str
+    contestant: str
+    seed: int
+    options: argparse.Namespace
+
+
+def run_one(job: Job) -> dict[str, Any]:
+    """One pass."""
+    warnings.simplefilter("ignore")
+    rows = list(STREAMS[job.stream](job.options))
+    size = len(rows) // QUARTERS
+    parts = [rows[size * at : size * (at + 1)] for at in range(QUARTERS)]
+    held_out = [part[9::10] for part in parts]
+    with tempfile.TemporaryDirectory() as folder:
+        who: Ours | River
+        if job.contestant.startswith("river"):
+            who = River(_river(job.contestant, job.seed))
+        else:
+            who = Ours(Path(folder), rows, job.seed, plain=job.contestant != "taskfree learn")
+        accuracy, seconds = [], 0.0
+        for part in parts:
+            started = perf_counter()
+            for at, (row, label) in enumerate(part):
+                if at % 10 != 9:
+                    who.learn(row, label)
+            seconds += perf_counter() - started
+            accuracy.append([who.accuracy(held) for held in held_out])
+    matrix = torch.tensor(accuracy)
+    lost = [float(matrix[at:-1, at].max() - matrix[-1, at]) for at in range(QUARTERS - 1)]
+    return {
+        "stream": job.stream, "contestant": job.contestant, "seed": job.seed,
+        "rows": who.metric.count, "accuracy": round(who.metric.mean, 4),
+        "balanced": round(who.metric.balanced, 4), "worst": round(who.metric.worst, 4),
+        "at the end, all quarters": round(float(matrix[-1].mean()), 4),
+        "forgetting": round(mean(lost), 4),
+        "held out": [[round(value, 4) for value in line] for line in accuracy],
+        "rows a second": round(who.metric.count / seconds),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Run all and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--electricity", type=Path, required=True, help="elec.csv, with a header")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0, help="of the order of the clothes")
+    parser.add_argument("--out", type=Path, default=Path("results/streams.json"))
+    options = parser.parse_args()
+    jobs = [
+        Job(stream, contestant, seed, options)
+        for contestant in reversed(CONTESTANTS)  # the slowest first
+        for stream in STREAMS
+        for seed in range(1 if "no change" in contestant else options.seeds)
+        if not ("regression" in contestant and seed)
+    ]
+    runs = pool.run_all(run_one, jobs, describe=lambda job: f"{job.contestant}, {job.stream}")
+    summary = []
+    for stream in STREAMS:
+        for contestant in CONTESTANTS:
+            own = [r for r in runs if (r["stream"], r["contestant"]) == (stream, contestant)]
+            row: dict[str, Any] = {"stream": stream, "contestant": contestant, "seeds": len(own)}
+            for key in ("accuracy", "balanced", "at the end, all quarters", "forgetting"):
+                values = [one[key] for one in own]
+                row[key] = [
+                    round(mean(values), 4), round(stdev(values), 4) if len(values) > 1 else 0.0,
+                ]  # fmt: skip
+            row["rows a second"] = round(mean(one["rows a second"] for one in own))
+            summary.append(row)
+            print(row)  # noqa: T201
+    pool.write_json(
+        options.out,
+        {
+            "command": f"python benchmarks/streams.py --electricity elec.csv "
+            f"--seeds {options.seeds}",
+            "versions": pool.versions(), "summary": summary, "runs": runs,
+        },
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Files out of packages, by the real pip, from a folder of packages made here."""
+
+import base64
+import hashlib
+import io
+import json
+import pickle  # noqa: TID251
+import subprocess
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+from safetensors.numpy import load
+
+from taskfree import data
+from taskfree.cli import main
+
+CONTENT = b"what is inside"
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """Packages that pip finds: one with a wheel, and one with a source distribution only."""
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "tiny_wheel-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny_wheel/deep/inside.bin", CONTENT)
+        about = "tiny_wheel-1.0.dist-info"
+        wheel.writestr(
+            f"{about}/METADATA", "Metadata-Version: 2.1\nName: tiny-wheel\nVersion: 1.0\n"
+        )
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def item(**changes):
+    made = data.Item(
+        "a test", "tiny_wheel==1.0", "deep/inside.bin", hashlib.sha256(CONTENT).hexdigest(),
+        "inside.out", lambda content: content.upper(),
+    )  # fmt: skip
+    return made._replace(**changes)
+
+
+@pytest.mark.usefixtures("index")
+def test_a_file_is_fetched_once_checked_converted_and_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(data.ITEMS, "test", item())
+    file = data.fetch("test", tmp_path / "kept")
+    assert file.read_bytes() == CONTENT.upper()
+    assert [entry.name for entry in file.parent.iterdir()] == ["inside.out"]
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it is there already"))
+    assert data.fetch("test", tmp_path / "kept") == file
+    assert main(["data", "test", "--folder", str(tmp_path / "kept")]) == 0
+    assert f"a test: {file}" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("index")
+def test_another_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(data.ITEMS, "test", item(sha256="0" * 64))
+    with pytest.raises(OSError, match="is not the file that it should be"):
+        data.fetch("test", tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.usefixtures("index")
+def test_what_pip_cannot_find(tmp_path, monkeypatch):
+    monkeypatch.setitem(data.ITEMS, "test", item(package="nowhere_to_be_found==9"))
+    with pytest.raises(OSError, match="pip could not download nowhere_to_be_found"):
+        data.fetch("test", tmp_path / "kept")
+
+
+def test_a_name_that_is_none(capsys):
+    assert main(["data", "nothing"]) == 2
+    assert "there is no 'nothing' to be fetched; there is alexnet" in capsys.readouterr().err
+
+
+def test_a_member_of_a_source_distribution(tmp_path):
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        entry = tarfile.TarInfo("a-1.0/doc/inside.bin")
+        entry.size = len(CONTENT)
+        archive.addfile(entry, io.BytesIO(CONTENT))
+    assert data._member(tmp_path / "a.tar.gz", "doc/inside.bin") == CONTENT
+
+
+def test_alexnets_weights_are_read_out_of_a_pickle_that_is_never_loaded():
+    shapes = [
+        (11, 11, 3, 64),
+        (5, 5, 64, 192),
+        (3, 3, 192, 384),
+        (3, 3, 384, 256),
+        (3, 3, 256, 256),
+    ]
+    rng = np.random.default_rng(0)
+    tree = {
+        f"Conv_{at}": {
+            "kernel": rng.standard_normal(shape).astype("<f4"),
+            "bias": rng.standard_normal(shape[-1]).astype("<f4"),
+        }
+        for at, shape in enumerate(shapes)
+    }
+
+    class Harm:
+        def __reduce__(self):
+            return (pytest.fail, ("it was loaded",))
+
+    content = pickle.dumps({"AlexNet_0": tree, "z": Harm()}, protocol=3)
+    weights = load(data._alexnet(content))
+    assert len(weights) == 10
+    for at, place in enumerate((0, 3, 6, 8, 10)):
+        kernel = tree[f"Conv_{at}"]["kernel"].transpose(3, 2, 0, 1)
+        assert np.array_equal(weights[f"features.{place}.weight"], kernel)
+        assert np.array_equal(weights[f"features.{place}.bias"], tree[f"Conv_{at}"]["bias"])
+
+
+def test_a_film_in_a_notebook():
+    html = f'<video><source src="data:video/mp4;base64,{base64.b64encode(CONTENT).decode()}" />'
+    cells = [{}] * 13 + [{"outputs": [{"data": {"text/html": [html[:30], html[30:]]}}]}]
+    assert data._clip(json.dumps({"cells": cells}).encode()) == CONTENT
