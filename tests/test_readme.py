@@ -225,6 +225,17 @@ def expert():
     return "\n".join(lines) + "\n"
 
 
+def recording():
+    """How fast flights are recorded."""
+    results = json.loads((ROOT / "results/recording.json").read_text())
+    lines = [f"| camera | control steps a second, {results['cores']} cores |", "|---|---|"]
+    lines += [
+        f"| `{name}` | {row['control steps a second']:.0f} |"
+        for name, row in results["cameras"].items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def flown(folder):
     """What every setting reached in the corridors, from results.json."""
     results = json.loads((ROOT / f"results/{folder}/results.json").read_text())
@@ -286,6 +297,20 @@ def flown_aims():
     return "\n".join(lines) + "\n"
 
 
+def defaults():
+    """How the defaults of `taskfree learn` were chosen."""
+    rows = json.loads((ROOT / "results/learn-defaults.json").read_text())["summary"]
+    lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
+    for row in rows:
+        own = row == rows[-1]
+        cells = [
+            value if isinstance(value, str) else f"{value:g}" if at < 3 else f"{100 * value:.1f}"
+            for at, value in enumerate(row.values())
+        ]
+        lines.append("| " + " | ".join(f"**{c}**" if own else c for c in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def _number(value):
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
@@ -299,6 +324,8 @@ WRITTEN = {
     "means": (TRIGGERS, trigger_means),
     "aims": (TRIGGERS, trigger_aims),
     "expert": (CORRIDORS, expert),
+    "defaults": (LEARN, defaults),
+    "recording": (CORRIDORS, recording),
     "four": (CORRIDORS, lambda: flown("corridors")),
     "ten": (CORRIDORS, lambda: flown("corridors10")),
     "flown": (CORRIDORS, flown_aims),
