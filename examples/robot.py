@@ -14,7 +14,6 @@ from pathlib import Path
 import torch
 
 from taskfree import Learner
-from taskfree.how import MAS
 from taskfree.onpolicy import OnPolicy
 from taskfree.robots import Arena, Player, Recorder, Robot, RobotEnv, tiny
 from taskfree.robots.drive import SimulatedRobot
@@ -22,11 +21,11 @@ from taskfree.which import Hardest
 
 
 def learner() -> Learner:
-    """A small network for pictures, a buffer with as many of every action, and consolidation."""
+    """A small network for pictures, and a buffer with as many of every action."""
     model = tiny.network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loss = torch.nn.CrossEntropyLoss(reduction="none")
-    return Learner(model, optimizer, loss=loss, which=Hardest(30, balanced=True), how=MAS())
+    return Learner(model, optimizer, loss=loss, which=Hardest(30, balanced=True))
 
 
 def record(robot: Robot, file: Path, steps: int) -> None:
@@ -42,7 +41,7 @@ def learn(robot: Robot, steps: int, budget: float | None = None) -> OnPolicy:
     """The network drives and learns. On a real robot, `budget` keeps learning from delaying it."""
     acting = OnPolicy(RobotEnv(robot), learner(), prepare=tiny.scaled, budget=budget, seed=0)
     right = 0
-    for moment, step in zip(acting, range(1, steps + 1), strict=False):
+    for step, moment in zip(range(1, steps + 1), acting, strict=False):
         right += moment.action == moment.expert
         if step % 100 == 0:
             print(f"step {step}: acted as the expert would {right} % of the time")

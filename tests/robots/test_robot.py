@@ -108,7 +108,11 @@ def test_a_robot_that_cannot_get_free_gives_up_turning():
     ("make", "error", "message"),
     [
         (lambda: RobotEnv(object()), TypeError, "robot must have picture.*got object"),
-        (lambda: RobotEnv(Still(), size=0), ValueError, "size must be at least 1"),
+        (
+            lambda: RobotEnv(Still(), size=0),
+            ValueError,
+            "size must be a whole number of at least 1",
+        ),
         (lambda: RobotEnv(Still(), turn=0), ValueError, "turn must be above 0"),
         (lambda: RobotEnv(Still(), render_mode="film"), ValueError, "render_mode must be"),
         (lambda: RobotEnv(Still(scan=np.ones(720))).reset(), ValueError, r"got shape \(720,\)"),

@@ -168,7 +168,7 @@ class RobotEnv(gymnasium.Env[NDArray[np.uint8], Any]):
                 f"{picture.shape}"
             )
         if picture.shape[:2] == (self.size, self.size):
-            return picture
+            return picture.copy()  # it is the caller's; a robot may write to its own again
         from PIL import Image
 
         return np.asarray(Image.fromarray(picture).resize((self.size, self.size)))
