@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -79,13 +80,11 @@ class Prequential:
 
     def _add(self, scores: Tensor) -> None:
         rows = len(scores)
-        values = scores.tolist()
-        self._total += math.fsum(values)
-        self._squares += math.fsum(value * value for value in values)
-        powers = self.decay ** torch.arange(rows - 1, -1, -1, dtype=torch.float64)
+        self._total += float(scores.sum())
+        self._squares += float(scores @ scores)
         faded = self.decay**rows
-        self._fading = self._fading * faded + float(powers @ scores)
-        self._weight = self._weight * faded + float(powers.sum())
+        self._fading = self._fading * faded + float(_powers(self.decay, rows) @ scores)
+        self._weight = self._weight * faded + (1 - faded) / (1 - self.decay)
         last = scores[-self.window :]
         places = torch.arange(self.count + rows - len(last), self.count + rows) % self.window
         self._recent[places] = last
@@ -168,6 +167,12 @@ class Prequential:
         for key in vars(self):
             value = state[key.lstrip("_")]
             vars(self)[key] = value.clone() if isinstance(value, Tensor) else value
+
+
+@lru_cache(maxsize=16)
+def _powers(decay: float, rows: int) -> Tensor:
+    """What each of so many samples that came together counts."""
+    return decay ** torch.arange(rows - 1, -1, -1, dtype=torch.float64)
 
 
 # On held-out sets: accuracies by time (rows) and set (columns)
