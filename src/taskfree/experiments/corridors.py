@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
 from taskfree import arguments, report
@@ -412,13 +411,7 @@ def table_by_corridor(rows: list[dict[str, Any]]) -> list[list[str]]:
 
 def _print(config: Config, results: dict[str, Any]) -> None:
     console = Console()
-    heading, *lines = table(results["summary"])
-    printed = Table(title=f"After {', '.join(config.corridors)}", box=None)
-    for index, name in enumerate(heading):
-        printed.add_column(name, justify="right" if index else "left")
-    for line in lines:
-        printed.add_row(*line)
-    console.print(printed)
+    pool.print_table(f"After {', '.join(config.corridors)}", table(results["summary"]))
     for name, value in results["aims"].items():
         console.print(f"{name}: {value}")
     console.print(f"report: {config.out / 'report.html'}")

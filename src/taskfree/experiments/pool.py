@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -25,6 +26,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -151,6 +153,17 @@ def _options(config: Any, default: Any, prefix: str = "") -> Iterator[str]:
 
 def _words(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def print_table(title: str, rows: list[list[str]], caption: str | None = None) -> None:
+    """Show a table on the terminal: a heading and lines, numbers to the right."""
+    heading, *lines = rows
+    printed = Table(title=title, caption=caption, box=None, padding=(0, 1, 0, 0))
+    for index, name in enumerate(heading):
+        printed.add_column(name, justify="right" if index else "left", no_wrap=True)
+    for line in lines:
+        printed.add_row(*line)
+    Console().print(printed)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
 from taskfree import arguments, report
@@ -172,7 +171,8 @@ def run(config: Config) -> dict[str, Any]:
         figures={name: (config.out / name, synthetic_figures.CAPTIONS[name]) for name in figures},
         details={"config": results["config"], "versions": results["versions"]},
     )
-    _print(console, shown)
+    title = f"Accuracy in % after the second quadrant, {shown[0]['seeds']} seeds"
+    pool.print_table(title, table(shown), LEGEND)
     console.print(f"report: {config.out / 'report.html'}")
     return results
 
@@ -299,23 +299,6 @@ def table(rows: list[dict[str, Any]]) -> list[list[str]]:
         ]
         for row in rows
     ]
-
-
-def _print(console: Console, rows: list[dict[str, Any]]) -> None:
-    """The summary as a table on the terminal."""
-    heading, *lines = table(rows)
-    printed = Table(
-        title=f"Accuracy in % after the second quadrant, {rows[0]['seeds']} seeds",
-        caption=LEGEND,
-        box=None,
-        padding=(0, 1, 0, 0),
-        header_style="bold underline",
-    )
-    for index, name in enumerate(heading):
-        printed.add_column(name, justify="right" if index else "left", no_wrap=True)
-    for line in lines:
-        printed.add_row(*line)
-    console.print(printed)
 
 
 INTRODUCTION = """Is a point in 4-D inside the unit ball? A small network learns from the first

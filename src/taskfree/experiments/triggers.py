@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
 from river import drift
 
 from taskfree import arguments, report
@@ -315,12 +314,7 @@ def table(rows: list[dict[str, Any]], what: str) -> list[list[str]]:
 
 
 def _print(console: Console, rows: list[dict[str, Any]], found: dict[str, Any]) -> None:
-    heading, *lines = table(rows, "final")
-    printed = Table(title="Final score over all environments, in %", box=None, padding=(0, 1, 0, 0))
-    for index, name in enumerate(heading):
-        printed.add_column(name, justify="right" if index else "left")
-    for line in lines:
-        printed.add_row(*(cell.split(" ±")[0] for cell in line))
-    console.print(printed)
+    shown = [[cell.split(" ±")[0] for cell in line] for line in table(rows, "final")]
+    pool.print_table("Final score over all environments, in %", shown)
     for name, value in found.items():
         console.print(f"{name}: {value}")
