@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from taskfree.experiments import arena
@@ -64,6 +65,39 @@ def test_collisions_are_counted_by_step_and_by_third():
     row = arena.summary(config, runs)[0]
     assert row["in all"] == [0.1333, 0.0]
     assert row["in the last third"] == [0.2, 0.0]
+
+
+def test_continual_and_online_are_compared_seed_by_seed():
+    config = arena.Config(seeds=2, steps=30)
+    runs = [
+        {
+            "setting": setting.name, "seed": seed, "agreement": 0.5 + 0.1 * setting.consolidate,
+            "collisions": [1] * (3 * seed + 3 * (not setting.consolidate)),
+            "collisions a step after": 0.1,
+        }
+        for setting in arena.SETTINGS
+        for seed in range(2)
+    ]  # fmt: skip
+    first, normalized = arena.differences(config, runs)
+    assert first["setting"] == "continual above online, as it comes"
+    assert first["in all"] == [-0.1, 0.0], "the seeds differ, the differences do not"
+    assert first["acts as the expert would"] == [0.1, 0.0]
+    assert normalized["in the last third"] == [0.0, 0.0]
+
+
+def test_the_robot_is_set_down_anew_facing_either_way():
+    config = arena.Config(set_down=1)
+    env = arena._env("lab", config)
+    env.reset(seed=0)
+    ways = set()
+    for _ in range(8):
+        over = [env.step(0)[3] for _ in range(arena.FRAMES)]
+        assert over == [False] * 9 + [True]
+        _, info = env.reset()
+        x, y, heading = info["place"]
+        ways.add(bool((x * np.sin(heading) - y * np.cos(heading)) > 0))
+    env.close()
+    assert ways == {True, False}
 
 
 def test_the_interval_is_students():

@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from gymnasium.wrappers import TimeLimit
 from rich.console import Console
-from rich.table import Table
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -36,7 +36,8 @@ class Config:
     """A wheeled robot drives by its own network; a laser's expert only says what it would do.
 
     The network is first trained on policy in one arena, without continual learning, and then learns
-    in another. Every setting of a seed begins there, with the same weights.
+    in another. Every setting of a seed begins there, with the same weights. A robot that drives
+    well goes round and round one way: now and then it is set down anew, facing either way.
     """
 
     out: Path = Path("results/arena")
@@ -47,10 +48,12 @@ class Config:
     """the first of them; the settings were chosen on seeds from 100 on"""
     steps: int = 300
     """gradient steps in the second arena, one every ten frames"""
-    before: int = 60
+    before: int = 5
     """gradient steps in the first arena"""
-    after: int = 30
+    after: int = 90
     """the learned network then drives for as long as so many steps take, without learning"""
+    set_down: int = 30
+    """after so many gradient steps the robot is set down anew, facing either way around"""
     lr: float = 0.01
     """learning rate of SGD"""
     repeats: int = 1
@@ -68,7 +71,16 @@ class Config:
 
     def __post_init__(self) -> None:
         arguments.whole("first_seed", self.first_seed, least=0)
-        for name in ("seeds", "steps", "before", "after", "repeats", "recent", "buffer"):
+        for name in (
+            "seeds",
+            "steps",
+            "before",
+            "after",
+            "set_down",
+            "repeats",
+            "recent",
+            "buffer",
+        ):
             arguments.whole(name, getattr(self, name), least=1)
         arguments.number("lr", self.lr, above=0)
         MAS(self.strength)
@@ -121,11 +133,15 @@ def _learner(model: nn.Module, config: Config, setting: Setting) -> Learner:
     )
 
 
+def _env(name: str, config: Config) -> Any:
+    return TimeLimit(ArenaEnv(name, camera=config.camera), FRAMES * config.set_down)
+
+
 def train_before(job: Job) -> None:
     """Train a network on policy in the first arena, and keep it."""
     file, config = _place(job), job.config
     model = tiny.network(seed=job.seed)
-    env = ArenaEnv("simulated", camera=config.camera)
+    env = _env("simulated", config)
     learner = _learner(model, config, SETTINGS[2])
     acting = OnPolicy(env, learner, prepare=tiny.scaled, recent=config.recent, seed=1000 + job.seed)
     while learner.step < config.before:
@@ -144,7 +160,7 @@ def run_one(job: Job) -> dict[str, Any]:
     model = tiny.network()
     model.load_state_dict(load_file(_place(Job(config, None, job.seed))))
     learner = _learner(model, config, setting) if setting.policy == "network" else None
-    env = ArenaEnv("lab", camera=config.camera)
+    env = _env("lab", config)
     policy = POLICIES[setting.policy]
     acting = OnPolicy(
         env, learner, prepare=tiny.scaled, recent=config.recent, policy=policy, seed=job.seed
@@ -180,7 +196,7 @@ def run_one(job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _drive_on(job: Job, env: ArenaEnv, learner: Learner | None, policy: Any) -> int:
+def _drive_on(job: Job, env: Any, learner: Learner | None, policy: Any) -> int:
     """How often it collides when it has learned and learns no more."""
 
     def network(seen: Any, _: dict[str, Any]) -> int:
@@ -227,7 +243,7 @@ def run(config: Config) -> dict[str, Any]:
         "command": pool.command("arena", config),
         "config": {k: v for k, v in asdict(config).items() if k not in ("out", "workers")},
         "versions": pool.versions(),
-        "spared": spared(config, runs),
+        "differences": differences(config, runs),
         "summary": rows,
         "runs": [{key: one[key] for key in one if key != "path"} for one in runs],
     }
@@ -245,7 +261,7 @@ def run(config: Config) -> dict[str, Any]:
         introduction=" ".join((Config.__doc__ or "").split()),
         tables={
             f"Collisions a gradient step, {config.seeds} seeds": table(rows),
-            "Collisions a step that continual learning spares": table(results["spared"]),
+            "What continual learning has more than online": table(results["differences"]),
         },
         figures={name: (config.out / name, arena_figures.CAPTIONS[name]) for name in figures},
         details={key: results[key] for key in ("command", "config", "versions")},
@@ -254,49 +270,40 @@ def run(config: Config) -> dict[str, Any]:
     return results
 
 
-def _rates(config: Config, one: dict[str, Any]) -> dict[str, float]:
-    """Collisions a gradient step in one run."""
+def _measures(config: Config, one: dict[str, Any]) -> dict[str, float]:
+    """Collisions a gradient step in one run, and how often it did what the expert would have."""
     late = [at for at in one["collisions"] if at > 2 / 3 * FRAMES * config.steps]
     return {
         "in all": len(one["collisions"]) / config.steps,
         "in the last third": 3 * len(late) / config.steps,
+        "after learning": one["collisions a step after"],
+        "acts as the expert would": one["agreement"],
     }
 
 
 def summary(config: Config, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Collisions a gradient step over the seeds: mean and the half width of a 95 % interval."""
+    """The measures over the seeds: mean and the half width of a 95 % interval."""
     rows = []
     for setting in SETTINGS:
-        chosen = [one for one in runs if one["setting"] == setting.name]
-        values = {
-            "after learning": [one["collisions a step after"] for one in chosen],
-            "acts as the expert would": [one["agreement"] for one in chosen],
-        }
-        rates = [_rates(config, one) for one in chosen]
-        values = {key: [rate[key] for rate in rates] for key in rates[0]} | values
-        rows.append(
-            {"setting": setting.name} | {key: _interval(found) for key, found in values.items()}
-        )
+        found = [_measures(config, one) for one in runs if one["setting"] == setting.name]
+        rows.append({"setting": setting.name} | _intervals(found))
     return rows
 
 
-def spared(config: Config, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """How many collisions a gradient step continual learning spares, seed by seed."""
-    rates = {(one["setting"], one["seed"]): _rates(config, one) for one in runs}
-    seeds = sorted({seed for _, seed in rates})
-    return [
-        {"setting": name}
-        | {
-            key: _interval(
-                [
-                    rates[ONLINE + end, seed][key] - rates[CONTINUAL + end, seed][key]
-                    for seed in seeds
-                ]
-            )
-            for key in ("in all", "in the last third")
-        }
-        for name, end in (("as it comes", ""), ("normalized", ", normalized"))
-    ]
+def differences(config: Config, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What continual learning has more than online learning, seed by seed, with intervals."""
+    found = {(one["setting"], one["seed"]): _measures(config, one) for one in runs}
+    seeds = sorted({seed for _, seed in found})
+    rows = []
+    for name, end in (("as it comes", ""), ("normalized", ", normalized")):
+        pairs = [(found[CONTINUAL + end, seed], found[ONLINE + end, seed]) for seed in seeds]
+        more = [{key: ours[key] - theirs[key] for key in ours} for ours, theirs in pairs]
+        rows.append({"setting": f"continual above online, {name}"} | _intervals(more))
+    return rows
+
+
+def _intervals(measures: list[dict[str, float]]) -> dict[str, list[float]]:
+    return {key: _interval([one[key] for one in measures]) for key in measures[0]}
 
 
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306,
@@ -314,20 +321,13 @@ def table(rows: list[dict[str, Any]]) -> list[list[str]]:
     """The summary as text."""
     columns = [name for name in rows[0] if name != "setting"]
     return [["", *columns]] + [
-        [row["setting"], *(" ± ".join(f"{value:.2f}" for value in row[name]) for name in columns)]
+        [row["setting"], *(" ± ".join(f"{value:.3f}" for value in row[name]) for name in columns)]
         for row in rows
     ]
 
 
 def _print(results: dict[str, Any], config: Config) -> None:
-    console = Console()
-    titles = {"summary": "Collisions a gradient step", "spared": "Spared by continual learning"}
+    titles = {"summary": "Collisions a gradient step", "differences": "Continual above online"}
     for key, title in titles.items():
-        heading, *lines = table(results[key])
-        printed = Table(title=f"{title} (95 % interval)", box=None)
-        for index, name in enumerate(heading):
-            printed.add_column(name, justify="right" if index else "left")
-        for line in lines:
-            printed.add_row(*line)
-        console.print(printed)
-    console.print(f"report: {config.out / 'report.html'}")
+        pool.print_table(f"{title} (95 % interval)", table(results[key]))
+    Console().print(f"report: {config.out / 'report.html'}")

@@ -89,7 +89,8 @@ class ArenaEnv(RobotEnv):
     def _begin(self) -> None:
         """Somewhere between the thing and the panels, looking along the way around it."""
         angle, way = self.np_random.uniform(0, 2 * np.pi), (RADIUS + AWAY) / 2
-        heading = angle + np.pi / 2 + self.np_random.uniform(-0.5, 0.5)
+        around = np.pi / 2 if self.np_random.integers(2) else -np.pi / 2
+        heading = angle + around + self.np_random.uniform(-0.5, 0.5)
         self.simulated.noise = self.np_random
         self.simulated.put(way * np.cos(angle), way * np.sin(angle), heading)
 
