@@ -14,6 +14,8 @@ usage: taskfree learn SOURCE --target COLUMN --state DIR    learn from a table, 
        taskfree predict SOURCE --state DIR                  what the learned network says
        taskfree inspect DIR                                 what it has learned, and when
        taskfree report DIR                                  the same as a page with figures
+       taskfree tracks VIDEO... --out DIR    find faces in videos and follow them
+       taskfree label DIR                    name these tracks on a page in your browser
        taskfree reproduce NAME [options]    run one of the paper's experiments
        taskfree record corridors [options]  have the expert fly the ten corridors, and keep it
        taskfree data NAME                   fetch what experiments use: alexnet, yunet, flights, ...
@@ -22,6 +24,7 @@ usage: taskfree learn SOURCE --target COLUMN --state DIR    learn from a table, 
 experiments:
   synthetic    points in 4-D, two quadrants one after the other (section 4.1, Figures 2 and 3)
   triggers     when to consolidate and how hard to hold: eight streams, ten triggers, no tuning
+  soap         an AlexNet learns a series' actors by watching it (section 4.2, Figures 4 and 5)
   corridors    a drone learns to fly through four corridors (section 4.3, Figure 6)
   corridors10  ... through ten (the supplement)
   arena        a wheeled robot learns while it drives by its own network (section 4.4, Figure 7)
@@ -33,7 +36,7 @@ for example:
                                                  half a minute, report in demo/report.html
 """
 
-EXPERIMENTS = ("synthetic", "triggers", "corridors", "corridors10", "arena")
+EXPERIMENTS = ("synthetic", "triggers", "soap", "corridors", "corridors10", "arena")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(f"reproduce {name}", f"taskfree.experiments.{name}", options)
         case [("learn" | "predict" | "inspect" | "report") as name, *options]:
             return _run(name, f"taskfree.feed.{name}", options)
+        case [("tracks" | "label") as name, *options]:
+            return _run(name, f"taskfree.faces.{name}", options)
         case ["data", *options]:
             return _run("data", "taskfree.data", options)
         case ["record", "corridors", *options]:
@@ -73,6 +78,8 @@ def _run(name: str, module: str, options: list[str]) -> int:
         extras = "cli,river"
         if "feed" in module:
             extras = "learn"
+        elif any(word in module for word in ("faces", "soap")):
+            extras = "cli,faces"
         elif any(word in module for word in ("robots", "corridors", "arena")):
             extras = "cli,robots"
         return _complain(f"{error.name} is not installed: pip install 'taskfree[{extras}]'")

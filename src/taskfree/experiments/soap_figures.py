@@ -1,0 +1,98 @@
+"""The figures of the series experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from taskfree.report import COLOURS
+
+CAPTIONS = {
+    "accuracy.png": "Accuracy on all held-out faces after each episode (the paper's Figure 4a), "
+    "mean and standard deviation over the seeds. Joint learning sees the same tracks shuffled: "
+    "online in as many parts; offline, its end after several passes.",
+    "ablation.png": "What the hard buffer and the way of accumulating importance do (Figure 4c).",
+    "alone.png": "With nobody to ask: tracks that share a frame are two people (Figure 5a).",
+    "actors.png": "The accuracy of the four most frequent actors after each episode, of the first "
+    "seed (Figure 5c). The size of a marker says how often the actor is seen in the episode; none: "
+    "not at all.",
+}
+MAIN = {
+    "initial": ("0.5", ":", ""),
+    "online": (COLOURS[4], "-", "o"),
+    "online continual": (COLOURS[0], "-", "s"),
+    "online joint": (COLOURS[3], "--", "^"),
+    "offline joint": (COLOURS[6], "--", "v"),
+}
+ABLATION = {
+    "online": (COLOURS[4], "-", "o"),
+    "online, no hard buffer": (COLOURS[4], ":", "o"),
+    "online continual": (COLOURS[0], "-", "s"),
+    "online continual, no hard buffer": (COLOURS[0], ":", "s"),
+    "online continual, decay": (COLOURS[2], "--", "D"),
+}
+ALONE = {
+    "initial": ("0.5", ":", ""),
+    "online, self-supervised": (COLOURS[4], "-", "o"),
+    "online continual, self-supervised": (COLOURS[0], "-", "s"),
+}
+
+
+def curves(
+    rows: Sequence[Mapping[str, Any]], styles: Mapping[str, tuple[str, str, str]], title: str
+) -> Figure:
+    """Accuracy after each episode."""
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axis = figure.subplots()
+    found = {row["setting"]: row for row in rows}
+    episodes = max(len(row["after each episode"]) for row in rows if row["setting"] in styles) - 1
+    shown = len(found["online"]["after each episode"]) - 1 if "online" in found else episodes
+    for setting, (colour, style, marker) in styles.items():
+        if setting not in found:
+            continue
+        points = 100 * np.array(found[setting]["after each episode"])
+        if len(points) == 1:  # it never learns
+            axis.axhline(points[0, 0], color=colour, linestyle=style, label=setting)
+            continue
+        if len(points) > shown + 1:  # several passes: where it ends
+            axis.axhline(points[-1, 0], color=colour, linestyle=style, label=setting)
+            continue
+        places = np.arange(len(points))
+        axis.plot(places, points[:, 0], color=colour, linestyle=style, marker=marker, label=setting)
+        axis.fill_between(
+            places, points[:, 0] - points[:, 1], points[:, 0] + points[:, 1], color=colour,
+            alpha=0.15, lw=0,
+        )  # fmt: skip
+    axis.set(title=title, xlabel="episodes watched", ylabel="accuracy on held-out faces (%)")
+    axis.set_xticks(range(shown + 1))
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def actors(runs: Sequence[Mapping[str, Any]], count: int = 4) -> Figure:
+    """The accuracy of the most frequent actors, with markers as large as they are frequent."""
+    first = {one["setting"]: one for one in runs if one["seed"] == runs[0]["seed"]}
+    seen = first["online"]["seen"]
+    total: dict[str, int] = {}
+    for own in seen.values():
+        for actor, tracks in own.items():
+            total[actor] = total.get(actor, 0) + tracks
+    known = first["online"]["curve"][0]["actors"]
+    chosen = sorted((actor for actor in total if actor in known), key=lambda a: -total[a])[:count]
+    figure = Figure(figsize=(9, 2.9 * -(-len(chosen) // 2)), layout="constrained")
+    axes = figure.subplots(-(-len(chosen) // 2), 2, squeeze=False, sharex=True, sharey=True)
+    for axis, actor in zip(axes.flatten(), chosen, strict=False):
+        for setting, colour in (("online", COLOURS[4]), ("online continual", COLOURS[0])):
+            curve = first[setting]["curve"]
+            values = [100 * point["actors"][actor] for point in curve]
+            axis.plot(values, color=colour, label=setting if actor == chosen[0] else None)
+            sizes = [0, *(6 * seen[str(point["episode"])].get(actor, 0) for point in curve[1:])]
+            axis.scatter(range(len(values)), values, s=sizes, color=colour)
+        axis.set_title(f"{actor}, {total[actor]} tracks", fontsize=10)
+        axis.set(xlabel="episodes watched", ylabel="accuracy (%)")
+    figure.suptitle("Each actor's accuracy over the series")
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure

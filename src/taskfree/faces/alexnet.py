@@ -1,0 +1,79 @@
+"""AlexNet, with torchvision's names, so that its weights load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+__all__ = ["AlexNet", "prepared"]
+
+SIZE = 224
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of ImageNet's pictures, by colour."""
+
+
+class AlexNet(nn.Module):
+    """The network of the paper's section 4.2: pictures of 3x224x224 in, an embedding out.
+
+    Args:
+        outputs: how long an embedding is.
+        weights: a safetensors file with the weights of the convolutions, `features.*`, as
+            `taskfree data alexnet` fetches it; random ones if not given. Of torchvision's whole
+            file nothing else is taken: the paper's other layers begin at random.
+        seed: of the random weights.
+        dropout: the share of units that are left out while learning.
+
+    >>> AlexNet(100)(torch.zeros(2, 3, 224, 224)).shape
+    torch.Size([2, 100])
+    """
+
+    def __init__(
+        self,
+        outputs: int = 100,
+        weights: Path | None = None,
+        seed: int = 0,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.features = nn.Sequential(
+                nn.Conv2d(3, 64, 11, 4, 2), nn.ReLU(), nn.MaxPool2d(3, 2),
+                nn.Conv2d(64, 192, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2),
+                nn.Conv2d(192, 384, 3, padding=1), nn.ReLU(),
+                nn.Conv2d(384, 256, 3, padding=1), nn.ReLU(),
+                nn.Conv2d(256, 256, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2),
+            )  # fmt: skip
+            self.avgpool = nn.AdaptiveAvgPool2d(6)
+            self.classifier = nn.Sequential(
+                nn.Dropout(dropout), nn.Linear(256 * 36, 4096), nn.ReLU(),
+                nn.Dropout(dropout), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, outputs),
+            )  # fmt: skip
+        if weights is not None:
+            named = load_file(weights)
+            own = {k.removeprefix("features."): v for k, v in named.items() if "features." in k}
+            self.features.load_state_dict(own)
+
+    @property
+    def convolutions(self) -> nn.Module:
+        """The part before `classifier`: features of pictures, in a row each."""
+        return nn.Sequential(self.features, self.avgpool, nn.Flatten())
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Embeddings of pictures."""
+        embedding: Tensor = self.classifier(self.avgpool(self.features(pictures)).flatten(1))
+        return embedding
+
+
+def prepared(pictures: Tensor) -> Tensor:
+    """Pictures of bytes, [n, height, width, 3], as the network wants them."""
+    values = pictures.permute(0, 3, 1, 2).contiguous().float() / 255
+    if values.shape[-2:] != (SIZE, SIZE):
+        values = nn.functional.interpolate(
+            values, (SIZE, SIZE), mode="bilinear", antialias=True, align_corners=False
+        )
+    mean, deviation = (torch.tensor(v).view(3, 1, 1) for v in (MEAN, DEVIATION))
+    return (values - mean) / deviation

@@ -1,0 +1,213 @@
+"""A series that was never filmed: photographs of people in the order in which a real cast appears.
+
+Each episode has its own light, its own mix of poses and its own share of accessories, so that what
+the network sees changes as it does on television. What is learned, what is tested and what faces
+are compared with are different photographs of a person.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from taskfree.faces.series import TEMPLATES, Series, load
+from taskfree.faces.triplets import Seen
+
+__all__ = ["compose", "people", "read_order"]
+
+SIZE = 128
+"""Pixels of a picture in height and width."""
+TOGETHER = {1: 0.6, 6: 0.6}
+"""The share of consecutive tracks of two people that share a frame, by episode: as in The Big Bang
+Theory, of which only the first and the sixth have many (paper, section 4.2)."""
+SELDOM = 0.1
+"""... and in all other episodes."""
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".pgm")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How an episode looks."""
+
+    light: float
+    gamma: float
+    side: float
+    """From which side the light comes, in radians."""
+    depth: float
+    """How much darker the other side is, between 0 and 1."""
+    tint: tuple[float, float, float]
+    pose: int
+    """Which quarter of a person's photographs is seen most."""
+    accessories: float
+    """How often a photograph with sunglasses is taken where there are such."""
+
+
+def look(episode: int, seed: int) -> Look:
+    """The same for the same seed and episode."""
+    chance = torch.Generator().manual_seed(1_000_003 * seed + episode)
+    values = torch.rand(7, generator=chance).tolist()
+    tint = [0.7 + 0.5 * value for value in torch.rand(3, generator=chance).tolist()]
+    return Look(
+        light=0.5 + 0.8 * values[0], gamma=0.6 + 1.0 * values[1], side=6.28 * values[2],
+        depth=0.3 + 0.6 * values[3], tint=(tint[0], tint[1], tint[2]),
+        pose=int(4 * values[4]), accessories=0.1 + 0.8 * values[5],
+    )  # fmt: skip
+
+
+def people(folder: Path) -> dict[str, list[Path]]:
+    """The photographs in a folder with a folder a person."""
+    if not folder.is_dir():
+        raise ValueError(f"faces must be a folder with a folder a person, there is no {folder}")
+    found = {
+        one.name: sorted(file for file in one.iterdir() if file.suffix.lower() in PICTURES)
+        for one in sorted(folder.iterdir())
+        if one.is_dir()
+    }
+    enough = {name: files for name, files in found.items() if len(files) >= 2 * TEMPLATES + 2}
+    if len(enough) < 2:
+        raise ValueError(
+            f"{folder} must hold folders of at least two people with {2 * TEMPLATES + 2} pictures "
+            f"each, it has {len(enough)}"
+        )
+    return enough
+
+
+def lfw(folder: Path, least: int = 20) -> Path:
+    """Labeled Faces in the Wild as a folder of people, by scikit-learn's loader.
+
+    Args:
+        folder: where the pictures go.
+        least: only people with so many pictures.
+    """
+    try:
+        from sklearn.datasets import fetch_lfw_people
+    except ModuleNotFoundError:
+        raise ValueError("LFW needs scikit-learn: pip install scikit-learn") from None
+    if not folder.exists():
+        faces = fetch_lfw_people(min_faces_per_person=least, color=True, resize=1.0)
+        for number, (values, person) in enumerate(zip(faces.images, faces.target, strict=True)):
+            place = folder / str(faces.target_names[person]).replace(" ", "_")
+            place.mkdir(parents=True, exist_ok=True)
+            scale = 255 if values.max() <= 1 else 1
+            Image.fromarray((values * scale).astype("uint8")).save(place / f"{number:05d}.png")
+    return folder
+
+
+def read_order(file: Path) -> list[tuple[int, str]]:
+    """Episode and name of every track, in the order of a CSV with the columns episode and name."""
+    with open(file, newline="") as rows:
+        reader = csv.DictReader(rows)
+        missing = {"episode", "name"} - set(reader.fieldnames or ())
+        if missing:
+            there = ", ".join(reader.fieldnames or ())
+            raise ValueError(f"{file} must have the columns episode and name, has {there}")
+        return [(int(row["episode"]), row["name"]) for row in reader]
+
+
+def compose(
+    faces: dict[str, list[Path]],
+    order: Sequence[tuple[int, str]],
+    *,
+    seed: int = 0,
+    tracks: int = 50,
+    length: int = 8,
+    held_out: int = 10,
+) -> Series:
+    """A series of these people in this order.
+
+    The most frequent names are played by the people in the order of their folders, each name by
+    one; tracks of further names are left out.
+
+    Args:
+        faces: photographs by person.
+        order: episode and name of every track.
+        seed: of the looks of the episodes, the choice of photographs, and their small changes.
+        tracks: so many an episode, evenly spaced in the order; 0 takes all.
+        length: faces a track.
+        held_out: every so many-th track is held out.
+    """
+    chance = torch.Generator().manual_seed(seed)
+    frequent = [name for name, _ in Counter(name for _, name in order).most_common(len(faces))]
+    cast = dict(zip(frequent, faces, strict=False))
+    photographs = {person: [load(file, SIZE) for file in faces[person]] for person in cast.values()}
+    parts = {person: _split(faces[person], chance) for person in cast.values()}
+    pictures: list[Tensor] = []
+
+    def shoot(name: str, episode: int, part: int, count: int) -> tuple[int, ...]:
+        """Take pictures of somebody in an episode, and put them into the gallery."""
+        person, how = cast[name], look(episode, seed)
+        weights = torch.tensor([_wanted(at, file, how) for at, file in parts[person][part]])
+        picks = torch.multinomial(weights, count, replacement=True, generator=chance).tolist()
+        first = len(pictures)
+        chosen = (photographs[person][parts[person][part][pick][0]] for pick in picks)
+        pictures.extend(_lit(picture, how, chance) for picture in chosen)
+        return tuple(range(first, len(pictures)))
+
+    known = [(episode, name) for episode, name in order if name in cast]
+    shown = [one for at, one in enumerate(known) if at % held_out != held_out - 1]
+    tests: dict[str, list[int]] = {}
+    for episode, name in known[held_out - 1 :: held_out]:
+        tests.setdefault(name, []).extend(shoot(name, episode, 1, length // 2))
+    seen: list[Seen] = []
+    for episode in sorted({episode for episode, _ in shown}):
+        own = [name for one, name in shown if one == episode]
+        if tracks and len(own) > tracks:
+            places = torch.linspace(0, len(own) - 1, tracks).round().long().tolist()
+            own = [own[at] for at in places]
+        seen += [Seen(episode, name, shoot(name, episode, 2, length)) for name in own]
+    _put_together(seen, chance)
+    episodes = sorted({episode for episode, _ in known})
+    templates = {
+        name: [shoot(name, episodes[at % len(episodes)], 0, 1)[0] for at in range(TEMPLATES)]
+        for name in tests
+    }
+    return Series(torch.stack(pictures), seen, templates, tests)
+
+
+def _put_together(tracks: list[Seen], chance: torch.Generator) -> None:
+    """Have some consecutive tracks of two people share a frame."""
+    for at in range(1, len(tracks)):
+        before, now = tracks[at - 1], tracks[at]
+        share = TOGETHER.get(now.episode, SELDOM)
+        beside = float(torch.rand((), generator=chance)) < share
+        if beside and before.actor != now.actor and before.episode == now.episode:
+            tracks[at - 1] = replace(before, together=before.together | {at})
+            tracks[at] = replace(now, together=now.together | {at - 1})
+
+
+def _split(files: Sequence[Path], chance: torch.Generator) -> list[list[tuple[int, Path]]]:
+    """A person's photographs: to compare with, to test with, to learn from."""
+    order = torch.randperm(len(files), generator=chance).tolist()
+    tests = max(2, len(files) // 4)
+    cuts = [order[:TEMPLATES], order[TEMPLATES : TEMPLATES + tests], order[TEMPLATES + tests :]]
+    return [[(at, files[at]) for at in sorted(part)] for part in cuts]
+
+
+def _wanted(at: int, file: Path, how: Look) -> float:
+    """How much an episode wants a photograph: its pose, and what it wears, by name or by place."""
+    words = file.stem.split("_")
+    poses = ("straight", "left", "right", "up")
+    pose = next((poses.index(word) for word in words if word in poses), at % 4)
+    wears = "sunglasses" in words
+    return (6.0 if pose == how.pose else 1.0) * (how.accessories if wears else 1 - how.accessories)
+
+
+def _lit(picture: Tensor, how: Look, chance: torch.Generator) -> Tensor:
+    """A photograph in an episode's light, a little moved."""
+    dx, dy, bright = (torch.rand(3, generator=chance) - 0.5).tolist()
+    moved = picture.roll((round(12 * dx), round(12 * dy)), (0, 1)).float() / 255
+    across = torch.linspace(-1, 1, SIZE)
+    side = torch.tensor(how.side)
+    slope = across[:, None] * side.sin() + across[None, :] * side.cos()
+    shade = 1 - how.depth * (slope + 1) / 2
+    lit = moved**how.gamma * shade[..., None] * torch.tensor(how.tint)
+    noise = 0.02 * torch.randn(lit.shape, generator=chance)
+    bytes_: Tensor = ((lit * how.light * (1 + 0.3 * bright) + noise) * 255).clamp(0, 255).byte()
+    return bytes_

@@ -1,0 +1,219 @@
+"""`taskfree label`: a small page on this machine to say who is seen in which track."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import threading
+import webbrowser
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import unquote, urlsplit
+
+import tyro
+from rich.console import Console
+
+from taskfree.faces import tracks
+
+LONGEST = 4096
+"""Bytes of what the page may say at once."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Name the tracks of a folder on a page in your browser. Names are kept as they are typed."""
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """what taskfree tracks made"""
+    port: int = 0
+    """of the page, on this machine only; 0: any that is free"""
+    show: bool = True
+    """open the browser"""
+
+
+class Labels:
+    """Who is seen in which track: `labels.csv`, written anew, whole, at every change."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "labels.csv"
+        self._lock = threading.Lock()
+        self.names: dict[str, str] = {}
+        if self.file.exists():
+            with open(self.file, newline="") as rows:
+                self.names = {row["track"]: row["name"] for row in csv.DictReader(rows)}
+
+    def set(self, track: str, name: str) -> None:
+        """Say who it is; an empty name takes it back."""
+        with self._lock:
+            names = {**self.names, track: name} if name else {
+                key: value for key, value in self.names.items() if key != track
+            }  # fmt: skip
+            unfinished = self.file.with_suffix(".writing")
+            with open(unfinished, "w", newline="") as out:
+                writer = csv.writer(out)
+                writer.writerow(["track", "name"])
+                writer.writerows(sorted(names.items()))
+                out.flush()
+                os.fsync(out.fileno())
+            unfinished.replace(self.file)
+            self.names = names
+
+
+def run(config: Config) -> None:
+    """Serve the page until ctrl-C."""
+    server = serve(config.folder, config.port)
+    address = f"http://127.0.0.1:{server.server_address[1]}/"
+    Console().print(f"the page is at {address}; ctrl-C ends it, what was typed is kept")
+    if config.show:
+        webbrowser.open(address)
+    server.serve_forever()
+
+
+def serve(folder: Path, port: int = 0) -> ThreadingHTTPServer:
+    """A server for this machine alone, which shows this folder's crops and nothing else."""
+    found = tracks.read(folder)
+    handler = partial(_Page, folder.resolve(), found, Labels(folder))
+    return ThreadingHTTPServer(("127.0.0.1", port), handler)
+
+
+class _Page(BaseHTTPRequestHandler):
+    """The page, its pictures and what is typed into it."""
+
+    def __init__(self, folder: Path, found: list[tracks.Track], labels: Labels, *rest: Any) -> None:
+        self.folder, self.found, self.labels = folder, found, labels
+        super().__init__(*rest)
+
+    def do_GET(self) -> None:
+        """The page, the tracks as JSON, or a picture."""
+        path = unquote(urlsplit(self.path).path)
+        if path == "/":
+            self._answer(PAGE.encode(), "text/html; charset=utf-8")
+        elif path == "/tracks":
+            self._answer(json.dumps(self._tracks()).encode(), "application/json")
+        elif (file := self._picture(path)) is not None:
+            self._answer(file.read_bytes(), "image/jpeg")
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    def do_POST(self) -> None:
+        """A name for a track."""
+        length = int(self.headers.get("Content-Length") or 0)
+        # Another site's page cannot send this header without being asked, and it is not answered.
+        if self.path != "/label" or self.headers.get("X-Taskfree") != "label" or length > LONGEST:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return
+        try:
+            said = json.loads(self.rfile.read(length))
+            track, name = str(said["track"]), str(said["name"]).strip()
+        except (ValueError, KeyError, TypeError):
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return
+        if track not in {one.name for one in self.found}:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        self.labels.set(track, name)
+        self._answer(json.dumps({"named": len(self.labels.names)}).encode(), "application/json")
+
+    def _tracks(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": track.name, "seconds": track.seconds, "faces": track.faces,
+                "label": self.labels.names.get(track.name, ""),
+                "pictures": [
+                    f"/{file.relative_to(self.folder)}"
+                    for file in _chosen(tracks.crops(self.folder, track))
+                ],
+            }
+            for track in self.found
+        ]  # fmt: skip
+
+    def _picture(self, path: str) -> Path | None:
+        """A crop of this folder; nothing else is given out."""
+        file = (self.folder / path.lstrip("/")).resolve()
+        inside = file.is_relative_to(self.folder) and "crops" in file.relative_to(self.folder).parts
+        return file if inside and file.suffix == ".jpg" and file.is_file() else None
+
+    def _answer(self, content: bytes, kind: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Content-Security-Policy", POLICY)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Silent."""
+
+
+def _chosen(files: list[Path], most: int = 6) -> list[Path]:
+    return files[:: max(1, len(files) // most)][:most]
+
+
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'"
+)
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Who is it? · taskfree</title><link rel="icon" href="data:,">
+<style>
+:root { color-scheme: light dark; --line: #8884; }
+body { font: 16px/1.4 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem; }
+header { position: sticky; top: 0; background: Canvas; padding: .5rem 0; z-index: 1; }
+.track { display: flex; gap: .8rem; align-items: center; flex-wrap: wrap;
+         border-bottom: 1px solid var(--line); padding: .6rem 0; }
+.faces { display: flex; gap: 3px; } img { width: 64px; height: 64px; border-radius: 6px; }
+input { font: inherit; padding: .3rem .5rem; width: 12rem; }
+.about { opacity: .7; font-size: .85rem; min-width: 9rem; } .kept { outline: 2px solid #009e73; }
+</style></head><body>
+<header><h1>Who is it?</h1><p id="count" role="status"></p></header>
+<datalist id="known"></datalist><main id="tracks"></main>
+<script>
+const known = new Set(), main = document.querySelector("#tracks");
+function remember(name) {
+  if (!name || known.has(name)) return;
+  known.add(name);
+  const option = document.createElement("option");
+  option.value = name;
+  document.querySelector("#known").append(option);
+}
+function count(named, all) {
+  document.querySelector("#count").textContent = `${named} of ${all} tracks have a name`;
+}
+async function keep(input, track, all) {
+  const answer = await fetch("/label", {
+    method: "POST", headers: {"Content-Type": "application/json", "X-Taskfree": "label"},
+    body: JSON.stringify({track, name: input.value}),
+  });
+  input.classList.toggle("kept", answer.ok);
+  if (answer.ok) { remember(input.value.trim()); count((await answer.json()).named, all); }
+}
+fetch("/tracks").then(answer => answer.json()).then(tracks => {
+  count(tracks.filter(track => track.label).length, tracks.length);
+  for (const track of tracks) {
+    const line = document.createElement("section"), faces = document.createElement("div");
+    const about = document.createElement("span"), input = document.createElement("input");
+    line.className = "track"; faces.className = "faces"; about.className = "about";
+    for (const picture of track.pictures) {
+      const image = document.createElement("img");
+      image.loading = "lazy"; image.alt = ""; image.src = encodeURI(picture);
+      faces.append(image);
+    }
+    about.textContent = `${track.name}, ${track.faces} faces, ${track.seconds.toFixed(1)} s`;
+    input.value = track.label; input.setAttribute("list", "known");
+    input.setAttribute("aria-label", `name of ${track.name}`); input.placeholder = "name";
+    input.addEventListener("change", () => keep(input, track.name, tracks.length));
+    remember(track.label);
+    line.append(faces, input, about);
+    main.append(line);
+  }
+});
+</script></body></html>
+"""

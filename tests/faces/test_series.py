@@ -1,0 +1,237 @@
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from taskfree.cli import main
+from taskfree.faces import compose, series
+from taskfree.faces.alexnet import AlexNet, prepared
+from taskfree.faces.triplets import Faces, pairs, triplet_loss
+
+NAMES = ("amy", "leo", "raj", "sue")
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    """Four people of sixteen photographs each: stripes whose number says who it is."""
+    chance = np.random.default_rng(0)
+    for at, name in enumerate(NAMES):
+        (tmp_path / "faces" / name).mkdir(parents=True)
+        for number in range(16):
+            rows = np.arange(64)[:, None] + np.zeros(64)
+            values = 120 + 100 * np.sin(rows * (at + 1) / 4) + chance.normal(0, 10, (64, 64))
+            picture = Image.fromarray(np.clip(values, 0, 255).astype(np.uint8))
+            pose = ("straight", "left", "right", "up")[number % 4]
+            eyes = "sunglasses" if number % 8 >= 4 else "open"
+            picture.save(tmp_path / "faces" / name / f"{pose}_{number}_{eyes}.png")
+    return tmp_path / "faces"
+
+
+@pytest.fixture
+def order(tmp_path):
+    """Two episodes of thirty tracks."""
+    chance = np.random.default_rng(1)
+    with open(tmp_path / "order.csv", "w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(["episode", "track", "name"])
+        for episode in (1, 2):
+            for track in range(30):
+                writer.writerow([episode, track, f"role{chance.choice(4, p=[0.4, 0.3, 0.2, 0.1])}"])
+    return tmp_path / "order.csv"
+
+
+def composed(photographs, order, **options):
+    people = compose.people(photographs)
+    return compose.compose(people, compose.read_order(order), **options)
+
+
+def test_a_composed_series_has_the_order_s_tracks_and_keeps_photographs_apart(photographs, order):
+    found = composed(photographs, order, seed=3, tracks=0, length=4)
+    told = compose.read_order(order)
+    shown = [one for at, one in enumerate(told) if at % 10 != 9]
+    assert [(track.episode, track.actor) for track in found.tracks] == shown
+    assert found.episodes == [1, 2]
+    groups = [
+        {face for track in found.tracks for face in track.faces},
+        {face for faces in found.held_out.values() for face in faces},
+        {face for faces in found.templates.values() for face in faces},
+    ]
+    assert sum(map(len, groups)) == len(found.gallery) == len(set().union(*groups))
+    assert all(len(faces) == 5 for faces in found.templates.values())
+    for at, track in enumerate(found.tracks):
+        for other in track.together:
+            assert found.tracks[other].actor != track.actor
+            assert at in found.tracks[other].together
+    assert list(pairs(found.tracks))
+
+
+def test_it_is_the_same_for_the_same_seed_and_another_for_another(photographs, order):
+    first, again, other = (
+        composed(photographs, order, seed=seed, tracks=5, length=2) for seed in (1, 1, 2)
+    )
+    assert torch.equal(first.gallery, again.gallery)
+    assert not torch.equal(first.gallery, other.gallery)
+    assert sum(track.episode == 1 for track in first.tracks) == 5
+
+
+def test_an_episode_has_its_own_light(photographs, order):
+    found = composed(photographs, order, seed=0, tracks=0, length=4)
+    means = [
+        found.gallery[[face for t in found.tracks if t.episode == episode for face in t.faces]]
+        .float()
+        .mean()
+        for episode in (1, 2)
+    ]
+    assert abs(means[0] - means[1]) > 5
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda folder: compose.people(folder / "no"), "there is no"),
+        (lambda folder: compose.people(folder), "at least two people"),
+        (lambda folder: compose.read_order(folder / "wrong.csv"), "episode and name, has a, b"),
+    ],
+)
+def test_what_is_wrong_with_photographs_and_order_is_said(tmp_path, make, said):
+    (tmp_path / "wrong.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=said):
+        make(tmp_path)
+
+
+def folder_of_tracks(folder, names=("amy", "leo"), tracks=24):
+    """As `taskfree tracks` and `taskfree label` leave it."""
+    chance = np.random.default_rng(0)
+    labels, table = [], []
+    for video in ("01-first", "02-second"):
+        for track in range(tracks // 2):
+            place = folder / video / "crops" / f"{track:05d}"
+            place.mkdir(parents=True)
+            for frame in range(3):
+                values = chance.integers(0, 255, (40, 40, 3), dtype=np.uint8)
+                Image.fromarray(values).save(place / f"{frame:06d}.jpg")
+            labels.append([f"{video}/{track:05d}", names[track % 2]])
+            table.append([video, track, 0, 2, 0.0, 3, str(track + 1) if track == 0 else ""])
+    for name, heading, rows in (
+        ("labels.csv", ["track", "name"], labels),
+        ("tracks.csv", ["video", "track", "first", "last", "seconds", "faces",
+                        "shares a frame with"], table),
+    ):  # fmt: skip
+        with open(folder / name, "w", newline="") as out:
+            csv.writer(out).writerows([heading, *rows])
+    return folder
+
+
+def test_tracks_of_one_s_own_become_a_series(tmp_path):
+    found = series.from_folder(folder_of_tracks(tmp_path), held_out=5, size=32)
+    assert len(found.tracks) == 20
+    assert sum(map(len, found.held_out.values())) == 4 * 3
+    assert found.gallery.shape == (72, 32, 32, 3)
+    assert found.tracks[0].together == frozenset([1])
+    learned = {face for track in found.tracks for face in track.faces}
+    assert not learned & {face for faces in found.held_out.values() for face in faces}
+
+
+def test_tracks_without_names_say_what_to_do(tmp_path):
+    folder_of_tracks(tmp_path)
+    (tmp_path / "labels.csv").unlink()
+    with pytest.raises(ValueError, match="taskfree label"):
+        series.from_folder(tmp_path)
+
+
+def test_features_of_frozen_convolutions_give_exactly_what_the_whole_network_would(tmp_path):
+    torch.manual_seed(0)
+    gallery = torch.randint(0, 255, (6, 32, 32, 3), dtype=torch.uint8)
+    whole = AlexNet(10, dropout=0.0)
+    whole.features.requires_grad_(False)
+    kept = series.features(gallery, whole.convolutions, tmp_path)
+    again = series.features(gallery, whole.convolutions, tmp_path)
+    assert torch.equal(kept, again)
+    assert len(list(tmp_path.glob("features-*"))) == 1
+
+    class Alone(nn.Module):
+        """The convolutions see a picture at a time, as they do for the features."""
+
+        def forward(self, pictures):
+            rows = [whole.convolutions(picture[None]) for picture in pictures]
+            return whole.classifier(torch.cat(rows))
+
+    numbers = torch.tensor([[0, 1, 2], [3, 4, 0]])
+    ways = (Faces(whole.classifier, kept), Faces(Alone(), gallery, prepared))
+    gradients = []
+    for faces in ways:
+        whole.zero_grad()
+        triplet_loss(faces(numbers), numbers).sum().backward()
+        gradients.append([p.grad.clone() for p in whole.classifier.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
+
+
+def test_the_experiment_runs_end_to_end_and_goes_on_where_it_was(photographs, order, tmp_path):
+    weights = tmp_path / "alexnet.safetensors"
+    from safetensors.torch import save_file
+
+    save_file({f"features.{k}": v for k, v in AlexNet(1).features.state_dict().items()}, weights)
+    out = tmp_path / "out"
+    words = ["reproduce", "soap", "--faces", photographs, "--order", order, "--weights", weights,
+             "--tracks", 3, "--seeds", 1, "--epochs", 1, "--repeats", 1, "--repeats-alone", 1,
+             "--buffer", 4, "--workers", 1, "--out", out]  # fmt: skip
+    assert main([str(word) for word in words]) == 0
+    results = json.loads((out / "results.json").read_text())
+    rows = {row["setting"]: row for row in results["summary"]}
+    assert len(rows) == 10
+    assert len(rows["online"]["after each episode"]) == 3
+    assert len(rows["initial"]["after each episode"]) == 1
+    first = rows["initial"]["accuracy"]
+    assert rows["online"]["after each episode"][0] == first, "all begin with the same weights"
+    assert {file.name for file in out.glob("*.png")} == {
+        "accuracy.png", "ablation.png", "alone.png", "actors.png",
+    }  # fmt: skip
+    assert Path(out / "report.html").stat().st_size > 10_000
+    made = {file: file.stat().st_mtime_ns for file in (out / "runs").glob("*.json")}
+    next(iter(made)).unlink()
+    assert main([str(word) for word in words]) == 0
+    again = {file: file.stat().st_mtime_ns for file in (out / "runs").glob("*.json")}
+    assert sum(again[file] == made[file] for file in made) == 9, "only what was missing is run"
+    assert json.loads((out / "results.json").read_text())["summary"][0] == results["summary"][0]
+
+
+def test_which_series_must_be_said(capsys):
+    assert main(["reproduce", "soap"]) == 2
+    assert "say which series" in capsys.readouterr().err
+
+
+def test_frames_with_faces_tracks_and_labels_become_a_series(tmp_path):
+    """The layout of the dataset that the paper uses."""
+    episode = tmp_path / "bbt01"
+    (episode / "frames").mkdir(parents=True)
+    values = np.zeros((60, 90, 3), np.uint8)
+    values[:, :45], values[:, 45:] = (250, 0, 0), (0, 0, 250)  # one person red, the other blue
+    lines = ["frame,left,top,right,bottom,track"]
+    for frame in range(1, 41):
+        Image.fromarray(values).save(episode / "frames" / f"frame{frame:04d}.jpg")
+        for track, left in ((2 * (frame // 21), 10), (2 * (frame // 21) + 1, 60)):
+            lines.append(f"{frame},{left},20,{left + 20},40,{track}")
+    (episode / "faces.csv").write_text("\n".join(lines) + "\n")
+    names = ["red", "blue", "red", "blue"]
+    labels = [f"bbt01/{track:05d},{name}" for track, name in enumerate(names)]
+    (tmp_path / "labels.csv").write_text("\n".join(["track,name", *labels]) + "\n")
+    found = series.from_folder(tmp_path, held_out=0, size=16)
+    assert [track.actor for track in found.tracks] == names
+    assert [len(track.faces) for track in found.tracks] == [4, 4, 4, 4], "one every five frames"
+    for track in found.tracks:
+        colour = found.gallery[list(track.faces)].float().mean((0, 1, 2))
+        assert colour.argmax() == (0 if track.actor == "red" else 2)
+    assert found.tracks[0].together == frozenset([1])
+
+
+def test_a_frame_that_is_missing_is_named(tmp_path):
+    (tmp_path / "e1" / "frames").mkdir(parents=True)
+    (tmp_path / "e1" / "faces.csv").write_text("frame,left,top,right,bottom,track\n7,0,0,9,9,0\n")
+    (tmp_path / "labels.csv").write_text("track,name\ne1/00000,amy\n")
+    with pytest.raises(ValueError, match="no frame 7"):
+        series.from_folder(tmp_path)

@@ -1,0 +1,152 @@
+"""From video to tracks: a real film, the real detector and tracker."""
+
+import csv
+import json
+
+import av
+import numpy as np
+import pytest
+
+from taskfree import data
+from taskfree.cli import main
+from taskfree.faces import tracks
+from taskfree.faces.detect import Detector, Face
+from taskfree.faces.tracks import Follower
+from taskfree.faces.video import Shots, VideoError, frames, length
+
+CUTS = [259, 317]
+"""Where shots of the clip begin, by eye."""
+FIRST, LAST = 240, 330
+
+
+def fetched(name):
+    try:
+        return data.fetch(name)
+    except OSError as error:
+        pytest.skip(f"no {name}: {error}")
+
+
+def write(file, pictures, rate=25):
+    with av.open(str(file), "w") as out:
+        stream = out.add_stream("libx264", rate=rate, options={"crf": "12"})
+        stream.height, stream.width = pictures[0].shape[:2]
+        stream.pix_fmt = "yuv420p"
+        for picture in pictures:
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        out.mux(stream.encode(None))
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory):
+    """Ninety frames of the clip, with two cuts in them."""
+    fetched("yunet")
+    file = tmp_path_factory.mktemp("film") / "part.mp4"
+    whole = frames(fetched("bbt"))
+    write(file, [f.picture for f in whole if FIRST <= f.number < LAST])
+    return file
+
+
+@pytest.fixture(scope="module")
+def found(film, tmp_path_factory):
+    out = tmp_path_factory.mktemp("found") / "series"
+    assert main(["tracks", str(film), "--out", str(out)]) == 0
+    return out
+
+
+def test_shots_are_cut_where_they_are_and_nowhere_else(film):
+    shots = Shots()
+    assert [f.number + FIRST for f in frames(film) if shots.cut(f.picture)] == CUTS
+
+
+def test_no_track_goes_across_a_cut_and_what_is_written_is_whole(found):
+    told = json.loads((found / "01-part" / "done.json").read_text())
+    assert [at + FIRST for at in told["cuts"]] == CUTS
+    read = tracks.read(found)
+    assert len(read) == told["tracks"] >= 3
+    for track in read:
+        assert not any(track.first < cut <= track.last for cut in told["cuts"])
+        pictures = tracks.crops(found, track)
+        assert len(pictures) == -(-track.faces // 5), "one face every five frames"
+    with open(found / "01-part" / "faces.csv", newline="") as rows:
+        faces = list(csv.DictReader(rows))
+    assert list(faces[0]) == list(tracks.FIELDS)
+    assert len(faces) == sum(track.faces for track in read)
+    for track in read:  # which tracks share a frame
+        own = {row["frame"] for row in faces if int(row["track"]) == track.track}
+        others = {int(row["track"]) for row in faces if row["frame"] in own} - {track.track}
+        assert set(track.shares) == others
+    sheet = (found / "sheet.html").read_text()
+    assert sheet.count("<tr>") == len(read)
+
+
+def test_what_is_done_is_not_done_again(film, found, capsys):
+    before = (found / "01-part" / "faces.csv").stat().st_mtime_ns
+    assert main(["tracks", str(film), "--out", str(found)]) == 0
+    assert "is done" in capsys.readouterr().out
+    assert (found / "01-part" / "faces.csv").stat().st_mtime_ns == before
+
+
+def test_a_damaged_film_is_an_error_that_keeps_what_came_before(film, tmp_path, capsys):
+    broken, good = tmp_path / "broken.mkv", tmp_path / "good.mkv"
+    with av.open(str(film)) as source, av.open(str(good), "w") as out:
+        stream = out.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                out.mux(packet)
+    content = good.read_bytes()
+    broken.write_bytes(content[: len(content) // 2])
+    assert main(["tracks", str(broken), str(tmp_path / "none.mp4"), "--out", str(tmp_path)]) == 2
+    assert "there is no" in capsys.readouterr().err
+    text = tmp_path / "text.mp4"
+    text.write_text("no film")
+    assert main(["tracks", str(text), "--out", str(tmp_path / "a")]) == 2
+    assert "cannot be read as a video" in capsys.readouterr().err
+    main(["tracks", str(broken), "--out", str(tmp_path / "b")])
+    kept = tracks.read(tmp_path / "b")
+    assert kept
+    assert max(track.last for track in kept) < LAST - FIRST
+
+
+def test_a_film_without_pictures_says_so(tmp_path):
+    with av.open(str(tmp_path / "sound.mkv"), "w") as out:
+        stream = out.add_stream("aac", rate=44100)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
+        frame.rate = 44100
+        out.mux(stream.encode(frame))
+        out.mux(stream.encode(None))
+    with pytest.raises(VideoError, match="no pictures"):
+        list(frames(tmp_path / "sound.mkv"))
+    assert length(tmp_path / "nothing.mkv") is None
+
+
+def test_the_detector_finds_nothing_where_nothing_is_and_scales_large_pictures():
+    fetched("yunet")
+    picture = np.random.default_rng(0).integers(0, 255, (1500, 2000, 3), dtype=np.uint8)
+    assert Detector().faces(picture) == []
+
+
+def box(x, y, size=50, score=0.9):
+    return Face(x, y, x + size, y + size, score)
+
+
+def test_two_faces_that_pass_each_other_keep_their_tracks():
+    follower, owners = Follower(), {}
+    for step in range(60):
+        left, right = box(20 + 8 * step, 100), box(500 - 8 * step, 180)
+        for face, track in follower.follow([left, right]):
+            owners.setdefault("left" if face == left else "right", set()).add(track)
+    assert all(len(tracks) == 1 for tracks in owners.values())
+    assert owners["left"] != owners["right"]
+
+
+def test_a_face_that_is_missed_for_a_moment_is_the_same_afterwards_but_not_after_a_cut():
+    follower = Follower()
+    seen = []
+    for step in range(30):
+        hidden = 10 <= step < 14
+        if step == 25:
+            follower.cut()
+        seen += [track for _, track in follower.follow([] if hidden else [box(100 + step, 50)])]
+    assert len(set(seen[:-4])) == 1
+    assert set(seen[-4:]) == {1}, "a track begins with its second face"
