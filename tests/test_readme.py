@@ -14,8 +14,9 @@ RELIABILITY = ROOT / "docs/reliability.md"
 TRIGGERS = ROOT / "docs/triggers.md"
 CORRIDORS = ROOT / "docs/corridors.md"
 ARENA = ROOT / "docs/arena.md"
+FACES = ROOT / "docs/faces.md"
 LEARN = ROOT / "docs/learn.md"
-PAGES = (README, SPEED, RELIABILITY, TRIGGERS, CORRIDORS, ARENA, LEARN)
+PAGES = (README, SPEED, RELIABILITY, TRIGGERS, CORRIDORS, ARENA, FACES, LEARN)
 
 
 def table():
@@ -311,6 +312,56 @@ def defaults():
     return "\n".join(lines) + "\n"
 
 
+def rows_a_second():
+    """How fast `taskfree learn` reads and learns a CSV."""
+    found = json.loads((ROOT / "results/rows.json").read_text())
+    early, late = found["MiB after a quarter and at the end"]
+    lines = [
+        f"| {found['rows']:,} rows of {found['columns']} columns, one core | | aim |",
+        "|---|---|---|",
+        f"| `taskfree learn`, rows a second | {found['rows a second']['taskfree learn']:,} "
+        "| at least 20,000 |",
+        f"| a plain loop by hand, rows a second | {found['rows a second']['plain']:,} | |",
+        f"| the plain loop is faster by | {found['plain is faster by']:.2f} | at most 1.5 |",
+        f"| MiB after a quarter, and at the end | {early:.0f}, {late:.0f} | flat |",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def real_streams():
+    """Ours, a plain network and river on real streams."""
+    rows = json.loads((ROOT / "results/streams.json").read_text())["summary"]
+    columns = {
+        "accuracy": "running accuracy", "balanced": "balanced",
+        "at the end, all quarters": "at the end, on all quarters", "forgetting": "forgetting",
+    }  # fmt: skip
+    lines = [
+        "| | | " + " | ".join(columns.values()) + " | rows a second |",
+        "|---" * (len(columns) + 3) + "|",
+    ]
+    for row in rows:
+        cells = []
+        for key in columns:
+            middle, spread = (100 * value for value in row[key])
+            cells.append(f"{middle:.1f}" + (f" ± {spread:.1f}" if row["seeds"] > 1 else ""))
+        bold = "**" if row["contestant"] == "taskfree learn" else ""
+        told = (row["contestant"], *cells, f"{row['rows a second']:,}")
+        line = " | ".join(f"{bold}{cell}{bold}" for cell in told)
+        lines.append(f"| {row['stream']} | {line} |")
+    return "\n".join(lines) + "\n"
+
+
+def arena_collisions():
+    """Collisions in the arena while learning and afterwards, and what continual learning adds."""
+    results = json.loads((ROOT / "results/arena/results.json").read_text())
+    columns = ["in all", "in the last third", "after learning", "acts as the expert would"]
+    lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for row in results["summary"] + results["differences"]:
+        cells = [" ± ".join(f"{value:.3f}" for value in row[name]) for name in columns]
+        lines.append("| " + " | ".join([row["setting"], *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def _number(value):
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
@@ -325,6 +376,9 @@ WRITTEN = {
     "aims": (TRIGGERS, trigger_aims),
     "expert": (CORRIDORS, expert),
     "defaults": (LEARN, defaults),
+    "rows": (LEARN, rows_a_second),
+    "streams": (LEARN, real_streams),
+    "arena": (ARENA, arena_collisions),
     "recording": (CORRIDORS, recording),
     "four": (CORRIDORS, lambda: flown("corridors")),
     "ten": (CORRIDORS, lambda: flown("corridors10")),

@@ -144,15 +144,12 @@ def test_tracks_without_names_say_what_to_do(tmp_path):
         series.from_folder(tmp_path)
 
 
-def test_features_of_frozen_convolutions_give_exactly_what_the_whole_network_would(tmp_path):
+def test_features_of_frozen_convolutions_give_exactly_what_the_whole_network_would():
     torch.manual_seed(0)
     gallery = torch.randint(0, 255, (6, 32, 32, 3), dtype=torch.uint8)
     whole = AlexNet(10, dropout=0.0)
     whole.features.requires_grad_(False)
-    kept = series.features(gallery, whole.convolutions, tmp_path)
-    again = series.features(gallery, whole.convolutions, tmp_path)
-    assert torch.equal(kept, again)
-    assert len(list(tmp_path.glob("features-*"))) == 1
+    kept = series.features(gallery, whole.convolutions)
 
     class Alone(nn.Module):
         """The convolutions see a picture at a time, as they do for the features."""
@@ -178,7 +175,7 @@ def test_the_experiment_runs_end_to_end_and_goes_on_where_it_was(photographs, or
     save_file({f"features.{k}": v for k, v in AlexNet(1).features.state_dict().items()}, weights)
     out = tmp_path / "out"
     words = ["reproduce", "soap", "--faces", photographs, "--order", order, "--weights", weights,
-             "--tracks", 3, "--seeds", 1, "--epochs", 1, "--repeats", 1, "--repeats-alone", 1,
+             "--no-crop", "--tracks", 3, "--seeds", 1, "--epochs", 1, "--repeats", 1, "--repeats-alone", 1,
              "--buffer", 4, "--workers", 1, "--out", out]  # fmt: skip
     assert main([str(word) for word in words]) == 0
     results = json.loads((out / "results.json").read_text())
@@ -235,3 +232,13 @@ def test_a_frame_that_is_missing_is_named(tmp_path):
     (tmp_path / "labels.csv").write_text("track,name\ne1/00000,amy\n")
     with pytest.raises(ValueError, match="no frame 7"):
         series.from_folder(tmp_path)
+
+
+def test_a_series_is_kept_whole(photographs, order, tmp_path):
+    found = composed(photographs, order, seed=0, tracks=4, length=2)
+    found.save(tmp_path / "series.safetensors")
+    again = series.Series.load(tmp_path / "series.safetensors")
+    assert torch.equal(again.gallery, found.gallery)
+    assert again.tracks == found.tracks
+    assert again.templates == found.templates
+    assert again.held_out == found.held_out

@@ -55,12 +55,14 @@ def test_it_is_an_environment():
 
 
 def test_it_drives_as_it_is_told(env):
+    env.step(0)  # it takes a moment to be fast
     x, y, heading = env._look()[1]["place"]
     for _ in range(5):
         *_, info = env.step(0)
     assert info["place"][2] - heading == pytest.approx(5 * 0.2 * TURN, rel=0.05)
-    assert np.hypot(info["place"][0] - x, info["place"][1] - y) < 0.01, "on the spot"
-    env.step(1)  # it takes a moment to be fast
+    chord = 2 * SPEED / TURN * np.sin(5 * 0.2 * TURN / 2)
+    assert np.hypot(info["place"][0] - x, info["place"][1] - y) == pytest.approx(chord, rel=0.05)
+    env.step(1)
     a, b, heading = env._look()[1]["place"]
     *_, info = env.step(1)
     way = np.array(info["place"][:2]) - (a, b)

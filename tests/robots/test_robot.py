@@ -62,7 +62,7 @@ def test_actions_become_commands():
     env.reset()
     for action in (0, 1, 2):
         env.step(action)
-    assert robot.told == [(0.0, 0.25), (0.5, 0.0), (0.0, -0.25)]
+    assert robot.told == [(0.5, 0.25), (0.5, 0.0), (0.5, -0.25)]
 
 
 def test_beams_that_met_nothing_are_far():
@@ -153,7 +153,7 @@ def test_a_log_does_not_follow_and_says_what_it_was_told(recorded):
     env.reset()
     for _ in range(5):
         env.step(2)
-    assert player.given == [(0.0, -0.6)] * 5
+    assert player.given == [(0.22, -0.6)] * 5
     assert player.given != [tuple(command) for command in player.commands[:5].tolist()]
 
 

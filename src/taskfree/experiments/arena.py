@@ -42,7 +42,7 @@ class Config:
 
     out: Path = Path("results/arena")
     """where results.json, figures, films and report.html go; finished runs are not repeated"""
-    seeds: int = 5
+    seeds: int = 8
     """how many seeds each setting runs with"""
     first_seed: int = 0
     """the first of them; the settings were chosen on seeds from 100 on"""
@@ -54,7 +54,7 @@ class Config:
     """the learned network then drives for as long as so many steps take, without learning"""
     set_down: int = 30
     """after so many gradient steps the robot is set down anew, facing either way around"""
-    lr: float = 0.01
+    lr: float = 0.003
     """learning rate of SGD"""
     repeats: int = 1
     """updates a gradient step"""

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from rich.progress import track
-from torch import Tensor
 
 from taskfree import arguments, data, report
 from taskfree.experiments import pool, soap_figures
 from taskfree.faces import clip, compose, series
 from taskfree.faces.alexnet import AlexNet
+from taskfree.faces.detect import Detector
 from taskfree.faces.templates import Templates
 from taskfree.faces.triplets import (
     FaceMAS,
@@ -52,6 +52,8 @@ class Config:
     """a folder with a folder of photographs a person"""
     lfw: bool = False
     """the photographs are Labeled Faces in the Wild, which scikit-learn downloads"""
+    crop: bool = True
+    """look for the face in each photograph; without, the photographs are faces"""
     order: Path | None = None
     """a CSV with the columns episode and name: who is seen, track after track"""
     series: Path | None = None
@@ -157,10 +159,9 @@ def watch(config: Config, seed: int) -> series.Series:
         if config.order is None:
             raise ValueError("--order must be a CSV of who is seen, track after track")
         folder = config.faces or compose.lfw(LFW)
-        people, order = compose.people(folder), compose.read_order(config.order)
+        people = compose.people(folder, Detector() if config.crop else None)
+        order = compose.read_order(config.order)
         found = compose.compose(people, order, seed=seed, tracks=config.tracks)
-    if config.episodes:
-        found = _first(found, config.episodes)
     return found
 
 
@@ -176,20 +177,26 @@ def _first(whole: series.Series, count: int) -> series.Series:
     )
 
 
-def _features(config: Config, whole: series.Series) -> Tensor:
-    """What AlexNet's convolutions, which do not learn, make of all faces."""
-    network = _alexnet(config).convolutions
-    bar = partial(track, description="features of all faces")
-    return series.features(whole.gallery, network, config.out / "runs", bar)
-
-
 def _alexnet(config: Config, seed: int = 0) -> AlexNet:
     weights = data.fetch("alexnet") if config.weights is None else config.weights
     return AlexNet(100, weights, seed=seed, dropout=config.dropout)
 
 
-def _prepare(job: Job) -> None:
-    _features(job.config, watch(job.config, job.seed))
+def _kept(config: Config, seed: int) -> Path:
+    """Where a series is kept, with what the convolutions, which do not learn, make of its faces."""
+    names = ("faces", "lfw", "crop", "order", "series", "clip", "tracks", "weights")
+    said = {name: str(getattr(config, name)) for name in names}
+    return pool.place(config.out, f"series {seed}", said, end="safetensors")
+
+
+def prepare(job: Job) -> None:
+    """Find or compose the series, and look at all its faces."""
+    config = job.config
+    whole = watch(config, job.seed)
+    network = _alexnet(config).convolutions
+    bar = partial(track, description="features of all faces")
+    seen = replace(whole, gallery=series.features(whole.gallery, network, bar))
+    seen.save(_kept(config, job.seed))
 
 
 # One run
@@ -199,10 +206,11 @@ def run_one(job: Job) -> dict[str, Any]:
     """Watch the whole series with one setting and one seed."""
     started = perf_counter()
     config, setting = job.config, job.setting
-    whole = watch(config, job.seed)
-    features = _features(config, whole)
+    whole = series.Series.load(_kept(config, job.seed))
+    if config.episodes:
+        whole = _first(whole, config.episodes)
     torch.manual_seed(job.seed)
-    model = Faces(_alexnet(config, job.seed).classifier, features)
+    model = Faces(_alexnet(config, job.seed).classifier, whole.gallery)
     learner = _learner(model, config, setting)
     templates = Templates(whole.templates)
     chance = torch.Generator().manual_seed(job.seed)
@@ -213,7 +221,7 @@ def run_one(job: Job) -> dict[str, Any]:
 
     curve: list[dict[str, Any]] = [{"episode": 0, "step": 0, "actors": evaluate()}]
     losses, events = [], []
-    for episode, steps in _steps(job, whole, features):
+    for episode, steps in _steps(job, whole):
         for pair in steps:
             faces = triplets(pair, generator=chance)
             if len(faces):
@@ -248,7 +256,7 @@ def _learner(model: Faces, config: Config, setting: Setting) -> Learner:
     )
 
 
-def _steps(job: Job, whole: series.Series, features: Tensor) -> Iterator[tuple[int, list[Pair]]]:
+def _steps(job: Job, whole: series.Series) -> Iterator[tuple[int, list[Pair]]]:
     """The time steps, by the episode after which it is evaluated."""
     config, setting = job.config, job.setting
     if setting.order == "none":
@@ -256,7 +264,7 @@ def _steps(job: Job, whole: series.Series, features: Tensor) -> Iterator[tuple[i
     if setting.annotated:
         found = list(pairs(whole.tracks))
     else:
-        found = list(pairs_together(merged(whole.tracks, features, config.nearest)))
+        found = list(pairs_together(merged(whole.tracks, whole.gallery, config.nearest)))
     if setting.order == "as seen":
         for episode in whole.episodes:
             yield episode, [pair for pair in found if pair.episode == episode]
@@ -294,12 +302,10 @@ def run(config: Config) -> dict[str, Any]:
     """Run every setting that is not done, and write what was found."""
     seeds = range(config.first_seed, config.first_seed + config.seeds)
     jobs = [Job(config, setting, seed) for setting in SETTINGS for seed in seeds]
-    watch(config, config.first_seed)  # what is wrong with it is said now
-    todo = {job.seed: job for job in jobs if not _place(job).exists()}
-    pool.run_all(
-        _prepare, list(todo.values()), workers=config.workers,
-        describe=lambda job: f"features, {job.seed}",
-    )  # fmt: skip
+    missing = {job.seed: job for job in jobs if not _kept(config, job.seed).exists()}
+    (config.out / "runs").mkdir(parents=True, exist_ok=True)
+    for job in missing.values():
+        prepare(job)
     runs = pool.run_kept(
         run_one,
         sorted(jobs, key=lambda job: not job.setting.epochs),  # what takes longest comes first

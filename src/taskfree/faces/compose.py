@@ -12,23 +12,28 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from zlib import crc32
 
 import torch
 from PIL import Image
 from torch import Tensor
 
+from taskfree.faces.detect import Detector
 from taskfree.faces.series import TEMPLATES, Series, load
+from taskfree.faces.tracks import cropped
 from taskfree.faces.triplets import Seen
 
 __all__ = ["compose", "people", "read_order"]
 
-SIZE = 128
-"""Pixels of a picture in height and width."""
+LOOKED_AT, SIZE = 384, 128
+"""Pixels of a photograph in which a face is looked for, and of a face, in height and width."""
 TOGETHER = {1: 0.6, 6: 0.6}
 """The share of consecutive tracks of two people that share a frame, by episode: as in The Big Bang
 Theory, of which only the first and the sixth have many (paper, section 4.2)."""
 SELDOM = 0.1
 """... and in all other episodes."""
+Photographs = dict[Path, Tensor]
+"""Faces by the file that they are in: bytes, [SIZE, SIZE, 3]."""
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".pgm")
 
 
@@ -61,22 +66,40 @@ def look(episode: int, seed: int) -> Look:
     )  # fmt: skip
 
 
-def people(folder: Path) -> dict[str, list[Path]]:
-    """The photographs in a folder with a folder a person."""
+def people(folder: Path, detector: Detector | None = None) -> dict[str, Photographs]:
+    """The photographs in a folder with a folder a person.
+
+    With a detector, the face in each of them, cut as faces are cut from films; photographs in which
+    it finds none are left out. Without, the photographs are faces.
+    """
     if not folder.is_dir():
         raise ValueError(f"faces must be a folder with a folder a person, there is no {folder}")
     found = {
-        one.name: sorted(file for file in one.iterdir() if file.suffix.lower() in PICTURES)
+        one.name: _photographs(sorted(one.iterdir()), detector)
         for one in sorted(folder.iterdir())
         if one.is_dir()
     }
-    enough = {name: files for name, files in found.items() if len(files) >= 2 * TEMPLATES + 2}
+    least = 2 * TEMPLATES + 2
+    enough = {name: own for name, own in found.items() if len(own) >= least}
     if len(enough) < 2:
         raise ValueError(
-            f"{folder} must hold folders of at least two people with {2 * TEMPLATES + 2} pictures "
-            f"each, it has {len(enough)}"
+            f"{folder} must hold folders of at least two people with {least} faces each, it has "
+            f"{len(enough)}"
         )
     return enough
+
+
+def _photographs(files: Sequence[Path], detector: Detector | None) -> Photographs:
+    found = {}
+    for file in (file for file in files if file.suffix.lower() in PICTURES):
+        if detector is None:
+            found[file] = load(file, SIZE)
+            continue
+        picture = load(file, LOOKED_AT).numpy()
+        if faces := detector.faces(picture):
+            best = max(faces, key=lambda face: face.score)
+            found[file] = torch.from_numpy(cropped(picture, best, SIZE))
+    return found
 
 
 def lfw(folder: Path, least: int = 20) -> Path:
@@ -112,7 +135,7 @@ def read_order(file: Path) -> list[tuple[int, str]]:
 
 
 def compose(
-    faces: dict[str, list[Path]],
+    faces: dict[str, Photographs],
     order: Sequence[tuple[int, str]],
     *,
     seed: int = 0,
@@ -126,7 +149,7 @@ def compose(
     one; tracks of further names are left out.
 
     Args:
-        faces: photographs by person.
+        faces: photographs by person, as `people` reads them.
         order: episode and name of every track.
         seed: of the looks of the episodes, the choice of photographs, and their small changes.
         tracks: so many an episode, evenly spaced in the order; 0 takes all.
@@ -136,18 +159,17 @@ def compose(
     chance = torch.Generator().manual_seed(seed)
     frequent = [name for name, _ in Counter(name for _, name in order).most_common(len(faces))]
     cast = dict(zip(frequent, faces, strict=False))
-    photographs = {person: [load(file, SIZE) for file in faces[person]] for person in cast.values()}
-    parts = {person: _split(faces[person], chance) for person in cast.values()}
+    parts = {person: _split(list(faces[person]), chance) for person in cast.values()}
     pictures: list[Tensor] = []
 
     def shoot(name: str, episode: int, part: int, count: int) -> tuple[int, ...]:
         """Take pictures of somebody in an episode, and put them into the gallery."""
         person, how = cast[name], look(episode, seed)
-        weights = torch.tensor([_wanted(at, file, how) for at, file in parts[person][part]])
+        own = parts[person][part]
+        weights = torch.tensor([_wanted(file, how) for file in own])
         picks = torch.multinomial(weights, count, replacement=True, generator=chance).tolist()
         first = len(pictures)
-        chosen = (photographs[person][parts[person][part][pick][0]] for pick in picks)
-        pictures.extend(_lit(picture, how, chance) for picture in chosen)
+        pictures.extend(_lit(faces[person][own[at]], how, chance) for at in picks)
         return tuple(range(first, len(pictures)))
 
     known = [(episode, name) for episode, name in order if name in cast]
@@ -182,19 +204,21 @@ def _put_together(tracks: list[Seen], chance: torch.Generator) -> None:
             tracks[at] = replace(now, together=now.together | {at - 1})
 
 
-def _split(files: Sequence[Path], chance: torch.Generator) -> list[list[tuple[int, Path]]]:
+def _split(files: Sequence[Path], chance: torch.Generator) -> list[list[Path]]:
     """A person's photographs: to compare with, to test with, to learn from."""
     order = torch.randperm(len(files), generator=chance).tolist()
     tests = max(2, len(files) // 4)
     cuts = [order[:TEMPLATES], order[TEMPLATES : TEMPLATES + tests], order[TEMPLATES + tests :]]
-    return [[(at, files[at]) for at in sorted(part)] for part in cuts]
+    return [[files[at] for at in sorted(part)] for part in cuts]
 
 
-def _wanted(at: int, file: Path, how: Look) -> float:
-    """How much an episode wants a photograph: its pose, and what it wears, by name or by place."""
+def _wanted(file: Path, how: Look) -> float:
+    """How much an episode wants a photograph: its pose, by name or by chance, and what it wears."""
     words = file.stem.split("_")
     poses = ("straight", "left", "right", "up")
-    pose = next((poses.index(word) for word in words if word in poses), at % 4)
+    pose = next(
+        (poses.index(word) for word in words if word in poses), crc32(file.name.encode()) % 4
+    )
     wears = "sunglasses" in words
     return (6.0 if pose == how.pose else 1.0) * (how.accessories if wears else 1 - how.accessories)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import csv
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from taskfree.faces import tracks as tracks_of_faces
@@ -29,20 +30,37 @@ class Series:
     """Faces, and who is seen when."""
 
     gallery: Tensor
-    """Pictures of bytes, [faces, height, width, 3]."""
+    """A row a face: pictures of bytes, [faces, height, width, 3], or features of them."""
     tracks: list[Seen]
     """In the order of time; those that are held out are not among them."""
     templates: dict[str, list[int]]
     """By actor, the faces that others are compared with."""
     held_out: dict[str, list[int]]
     """By actor, faces that are never learned."""
-    notes: dict[str, str] = field(default_factory=dict)
-    """What a reader should know of it."""
 
     @property
     def episodes(self) -> list[int]:
         """Their numbers, in order."""
         return sorted({track.episode for track in self.tracks})
+
+    def save(self, file: Path) -> None:
+        """Keep all of it in one safetensors file."""
+        told = {
+            "tracks": [[t.episode, t.actor, t.faces, sorted(t.together)] for t in self.tracks],
+            "templates": self.templates, "held_out": self.held_out,
+        }  # fmt: skip
+        unfinished = file.with_suffix(".writing")
+        save_file({"gallery": self.gallery}, unfinished, metadata={"series": json.dumps(told)})
+        unfinished.replace(file)
+
+    @classmethod
+    def load(cls, file: Path) -> Series:
+        """What was kept."""
+        with safe_open(file, framework="pt") as kept:
+            told = json.loads(kept.metadata()["series"])
+            gallery = kept.get_tensor("gallery")
+        tracks = [Seen(e, actor, tuple(f), frozenset(t)) for e, actor, f, t in told["tracks"]]
+        return cls(gallery, tracks, told["templates"], told["held_out"])
 
 
 def load(file: Path, size: int) -> Tensor:
@@ -162,32 +180,8 @@ def _shares(folder: Path) -> dict[str, list[str]]:
 def features(
     gallery: Tensor,
     network: nn.Module,
-    cache: Path | None = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> Tensor:
-    """What the part of a network that does not learn makes of all faces, kept in a file.
-
-    Each picture goes through it alone, so that what comes out does not depend on its neighbours.
-    """
-    mark = hashlib.sha256(gallery.numpy().tobytes())
-    for value in network.state_dict().values():
-        mark.update(value.numpy().tobytes())
-    file = None if cache is None else cache / f"features-{mark.hexdigest()[:16]}.safetensors"
-    if file is not None and file.exists():
-        return load_file(file)["features"]
-    rows = [
-        network(prepared(gallery[at : at + 1])).flatten(1) for at in progress(range(len(gallery)))
-    ]
-    found = torch.cat(rows)
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_suffix(".writing")
-        save_file({"features": found}, unfinished)
-        unfinished.replace(file)
-    return found
-
-
-def shares(counts: Mapping[str, int]) -> dict[str, float]:
-    """Numbers as shares of all."""
-    total = sum(counts.values())
-    return {name: count / total for name, count in counts.items()}
+    """What the part of a network that does not learn makes of all faces, a row each."""
+    places = progress(range(len(gallery)))
+    return torch.cat([network(prepared(gallery[at : at + 1])).flatten(1) for at in places])

@@ -28,7 +28,7 @@ __all__ = ["Player", "Recorder", "Robot", "RobotEnv", "Scan"]
 Scan = NDArray[np.float64]
 
 SPEED, TURN = 0.22, 0.6
-"""Metres a second straight on; radians a second in a turn, on the spot."""
+"""Metres a second, in turns too; radians a second in a turn."""
 NEAR = 0.2
 """Metres: what is nearer than this in front is a collision."""
 VIEW, FRONT = 140, 60
@@ -66,7 +66,7 @@ class RobotEnv(gymnasium.Env[NDArray[np.uint8], Any]):
     Args:
         robot: has `picture`, `scan` and `drive`: see `Robot`.
         size: pictures of another size are made so many pixels high and wide.
-        speed: metres a second straight on.
+        speed: metres a second, straight on and in turns.
         turn: radians a second in a turn.
         near: metres; what is nearer than this in front is a collision.
         render_mode: `"rgb_array"`.
@@ -97,9 +97,9 @@ class RobotEnv(gymnasium.Env[NDArray[np.uint8], Any]):
         speed = arguments.number("speed", speed, above=0)
         turn = arguments.number("turn", turn, above=0)
         self.commands = {
-            Action.LEFT: (0.0, turn),
+            Action.LEFT: (speed, turn),
             Action.STRAIGHT: (speed, 0.0),
-            Action.RIGHT: (0.0, -turn),
+            Action.RIGHT: (speed, -turn),
         }
         self.observation_space = spaces.Box(0, 255, (size, size, 3), np.uint8)
         self.action_space = spaces.Discrete(len(Action))
@@ -138,7 +138,7 @@ class RobotEnv(gymnasium.Env[NDArray[np.uint8], Any]):
                 nearest = int(scan.reshape(36, -1).mean(1).argmin())
                 if 36 * 3 // 8 <= nearest < 36 * 5 // 8 and not self._touches(scan):
                     break
-                self.robot.drive(0.0, turn)
+                self.robot.drive(0.0, turn)  # on the spot
         except EOFError:
             pass  # the next step says so
         return self._look()
