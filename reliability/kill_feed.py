@@ -25,7 +25,7 @@ from taskfree.feed import learn
 from taskfree.feed.stream import Read
 from taskfree.state import pack
 
-PARTS = ("setup", "inputs", "targets", "learner", "metric", "events", "history", "read")
+PARTS = ("setup", "inputs", "targets", "learner", "metric", "log", "read")
 ROWS = 3000
 
 

@@ -1,5 +1,6 @@
 """A real browser for pages: Chromium, if there is one."""
 
+import re
 import shutil
 import time
 from contextlib import contextmanager
@@ -18,8 +19,8 @@ def until(opened, expression, seconds=10):
 
 
 @contextmanager
-def page(**options):
-    """A page that fails the test if anything in it goes wrong."""
+def page(allow=None, **options):
+    """A page that fails the test if anything in it goes wrong but what is allowed."""
     file = next(filter(None, map(shutil.which, NAMES)), None)
     if file is None:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
@@ -33,4 +34,5 @@ def page(**options):
         opened.on("pageerror", lambda error: wrong.append(str(error)))
         yield opened
         browser.close()
+    wrong = [said for said in wrong if allow is None or not re.search(allow, said)]
     assert not wrong, wrong

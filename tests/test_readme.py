@@ -15,8 +15,9 @@ TRIGGERS = ROOT / "docs/triggers.md"
 CORRIDORS = ROOT / "docs/corridors.md"
 ARENA = ROOT / "docs/arena.md"
 FACES = ROOT / "docs/faces.md"
+WATCH = ROOT / "docs/watch.md"
 LEARN = ROOT / "docs/learn.md"
-PAGES = (README, SPEED, RELIABILITY, TRIGGERS, CORRIDORS, ARENA, FACES, LEARN)
+PAGES = (README, SPEED, RELIABILITY, TRIGGERS, CORRIDORS, ARENA, FACES, LEARN, WATCH)
 
 
 def table():

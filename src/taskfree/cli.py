@@ -14,6 +14,7 @@ usage: taskfree learn SOURCE --target COLUMN --state DIR    learn from a table, 
        taskfree predict SOURCE --state DIR                  what the learned network says
        taskfree inspect DIR                                 what it has learned, and when
        taskfree report DIR                                  the same as a page with figures
+       taskfree watch DIR                                   the same while it learns, live
        taskfree tracks VIDEO... --out DIR    find faces in videos and follow them
        taskfree label DIR                    name these tracks on a page in your browser
        taskfree reproduce NAME [options]    run one of the paper's experiments
@@ -53,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(f"reproduce {name}", f"taskfree.experiments.{name}", options)
         case [("learn" | "predict" | "inspect" | "report") as name, *options]:
             return _run(name, f"taskfree.feed.{name}", options)
+        case ["watch", *options]:
+            return _run("watch", "taskfree.watch", options)
         case [("tracks" | "label") as name, *options]:
             return _run(name, f"taskfree.faces.{name}", options)
         case ["data", *options]:

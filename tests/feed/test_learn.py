@@ -65,7 +65,7 @@ def test_the_first_predictions_are_made_before_anything_is_known(tmp_path):
 
 
 def state_of(folder):
-    found = checkpoint.peek(folder, "learner", "metric", "inputs", "targets", "read", "events")
+    found = checkpoint.peek(folder, "learner", "metric", "inputs", "targets", "read", "log")
     events = folder / "events.jsonl"
     return found | {"events.jsonl": events.read_text() if events.exists() else ""}
 

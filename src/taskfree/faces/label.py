@@ -8,16 +8,15 @@ import os
 import threading
 import webbrowser
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import unquote, urlsplit
 
 import tyro
 from rich.console import Console
 
+from taskfree import pages
 from taskfree.faces import tracks
 
 LONGEST = 4096
@@ -75,32 +74,36 @@ def run(config: Config) -> None:
 
 
 def serve(folder: Path, port: int = 0) -> ThreadingHTTPServer:
-    """A server for this machine alone, which shows this folder's crops and nothing else."""
-    found = tracks.read(folder)
-    handler = partial(_Page, folder.resolve(), found, Labels(folder))
-    return ThreadingHTTPServer(("127.0.0.1", port), handler)
+    """A server for this machine alone, which shows this folder's pictures and nothing else."""
+    return pages.serve(_Page, folder, tracks.read(folder), Labels(folder), port=port)
 
 
-class _Page(BaseHTTPRequestHandler):
+class _Page(pages.Page):
     """The page, its pictures and what is typed into it."""
 
+    pictures = (".jpg",)
+
     def __init__(self, folder: Path, found: list[tracks.Track], labels: Labels, *rest: Any) -> None:
-        self.folder, self.found, self.labels = folder, found, labels
-        super().__init__(*rest)
+        self.html, self.found, self.labels = PAGE, found, labels
+        super().__init__(folder, *rest)
 
-    def do_GET(self) -> None:
-        """The page, the tracks as JSON, or a picture."""
-        path = unquote(urlsplit(self.path).path)
-        if path == "/":
-            self._answer(PAGE.encode(), "text/html; charset=utf-8")
-        elif path == "/tracks":
-            self._answer(json.dumps(self._tracks()).encode(), "application/json")
-        elif (file := self._picture(path)) is not None:
-            self._answer(file.read_bytes(), "image/jpeg")
-        else:
-            self.send_error(HTTPStatus.NOT_FOUND)
+    def data(self, path: str, _: str) -> Any:
+        """The tracks, with a few pictures of each."""
+        if path != "/tracks":
+            return None
+        return [
+            {
+                "name": track.name, "seconds": track.seconds, "faces": track.faces,
+                "label": self.labels.names.get(track.name, ""),
+                "pictures": [
+                    f"/{file.relative_to(self.folder)}"
+                    for file in _chosen(tracks.crops(self.folder, track))
+                ],
+            }
+            for track in self.found
+        ]  # fmt: skip
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         """A name for a track."""
         length = int(self.headers.get("Content-Length") or 0)
         # Another site's page cannot send this header without being asked, and it is not answered.
@@ -117,48 +120,13 @@ class _Page(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         self.labels.set(track, name)
-        self._answer(json.dumps({"named": len(self.labels.names)}).encode(), "application/json")
-
-    def _tracks(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": track.name, "seconds": track.seconds, "faces": track.faces,
-                "label": self.labels.names.get(track.name, ""),
-                "pictures": [
-                    f"/{file.relative_to(self.folder)}"
-                    for file in _chosen(tracks.crops(self.folder, track))
-                ],
-            }
-            for track in self.found
-        ]  # fmt: skip
-
-    def _picture(self, path: str) -> Path | None:
-        """A crop of this folder; nothing else is given out."""
-        file = (self.folder / path.lstrip("/")).resolve()
-        inside = file.is_relative_to(self.folder) and "crops" in file.relative_to(self.folder).parts
-        return file if inside and file.suffix == ".jpg" and file.is_file() else None
-
-    def _answer(self, content: bytes, kind: str) -> None:
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Content-Security-Policy", POLICY)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Silent."""
+        self.answer(json.dumps({"named": len(self.labels.names)}).encode(), "application/json")
 
 
 def _chosen(files: list[Path], most: int = 6) -> list[Path]:
     return files[:: max(1, len(files) // most)][:most]
 
 
-POLICY = (
-    "default-src 'self'; img-src 'self' data:; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'"
-)
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

@@ -114,7 +114,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 
 
 def _events(stream: Stream, last: int) -> list[list[str]]:
-    events = read_lines(stream.events.path)[-last:] if last else []
+    events = read_lines(stream.log.events.path)[-last:] if last else []
     return [["step", "", "why"]] + [[str(e["step"]), e["kind"], e["text"]] for e in events]
 
 

@@ -32,7 +32,7 @@ def run(config: Config) -> None:
     """Write the page."""
     stream = Stream(config.state)
     out = config.out or config.state / "report.html"
-    history, events = (read_lines(one.path) for one in (stream.history, stream.events))
+    history, events = (read_lines(one.path) for one in (stream.log.history, stream.log.events))
     score = "accuracy" if isinstance(stream.targets, Classes) else "absolute error"
     figures = {"history.png": (_history(history, events, score), CAPTIONS["history"])}
     if any("held out" in point for point in history):

@@ -14,13 +14,13 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from taskfree import checkpoint
-from taskfree.events import JSONLines
 from taskfree.feed import models
 from taskfree.feed.encode import Classes, Numbers, Pictures, Table, is_missing, kind_of
 from taskfree.feed.rows import START, Picker, Row, Source
 from taskfree.grow import grow
 from taskfree.how import MAS
 from taskfree.learner import Learner, Report
+from taskfree.log import Log
 from taskfree.metrics import Prequential
 from taskfree.which import Reservoir
 
@@ -135,15 +135,14 @@ class Stream:
         self._outputs = max(1, known)
         self.learner = self._make_learner(self._outputs)
         self.metric = Prequential()
-        self.events = JSONLines(folder / "events.jsonl")
-        self.history = JSONLines(folder / "history.jsonl")
+        self.log = Log(folder, self.learner, every=1000, name=self._called)
         self.read = Read()
         if kept:
             checkpoint.resume(folder, **self._parts())
 
     def _parts(self) -> dict[str, Any]:
         names = (
-            "setup", "inputs", "targets", "learner", "metric", "events", "history", "read",
+            "setup", "inputs", "targets", "learner", "metric", "log", "read",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
@@ -188,8 +187,14 @@ class Stream:
             own = torch.tensor(ys, dtype=torch.float64)
             self.metric.update(predicted, own, named)
         report = self.learner.learn(inputs, targets)
-        self.events(report)
+        self.log(report)
         return report
+
+    def _called(self, target: Any) -> str:
+        """What a target is called."""
+        if isinstance(self.targets, Classes):
+            return self.targets.names[int(target)]
+        return f"{float(self.targets.unscaled(torch.tensor(target))):.4g}"
 
     def understand(self, values: Sequence[Any]) -> tuple[Any, Any, str | None]:
         """A row's inputs, target and environment; `Unreadable` says what is wrong with it."""
@@ -227,7 +232,12 @@ class Stream:
         said |= self.metric.summary()
         if held_out:
             said["held out"] = dict(held_out)
-        self.history.write(json.dumps(said))
+        if parts := self.metric.by_environment:
+            said["by environment"] = parts
+        elif isinstance(self.targets, Classes):
+            names = self.targets.names
+            said["by class"] = {names[at]: value for at, value in self.metric.by_class.items()}
+        self.log.history.write(json.dumps(said))
 
 
 def _smooth(outputs: Tensor, targets: Tensor) -> Tensor:
