@@ -1,7 +1,7 @@
 """Faces found and followed: four clips of several people, and how fast a film is looked at.
 
-The clips are previews of intel-iot-devkit/sample-videos (CC BY 4.0); by eye 3, 2, 2 and 4 people are
-seen in them. The film is 30 seconds of The Big Bang Theory (`taskfree data bbt`), on one core.
+The clips are previews of intel-iot-devkit/sample-videos (CC BY 4.0), with 4, 3, 2 and 2 people in
+them, by eye. The film is 30 seconds of The Big Bang Theory (`taskfree data bbt`), on one core.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from taskfree.streams import fashion
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -27,6 +29,17 @@ def test_a_robot_of_ones_own(tmp_path):
     first, last = done.stdout.splitlines()
     assert first.startswith("step 100: acted as the expert would")
     assert last == "100 10"
+
+
+def test_a_run_to_be_watched(tmp_path):
+    try:
+        fashion.find()
+    except (OSError, ValueError) as error:
+        pytest.skip(str(error))
+    command = [sys.executable, "-W", "ignore", str(EXAMPLES / "watch.py"), "20"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "20 steps kept in run\n", done.stderr
+    assert (tmp_path / "run" / "losses.f32").stat().st_size == 80
 
 
 class Node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -71,8 +72,9 @@ class Page(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Content-Security-Policy", POLICY)
-        self.end_headers()
-        self.wfile.write(content)
+        with suppress(ConnectionError):  # whoever asked has left
+            self.end_headers()
+            self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
         """Silent."""

@@ -160,9 +160,9 @@ def print_table(title: str, rows: list[list[str]], caption: str | None = None) -
     heading, *lines = rows
     printed = Table(title=title, caption=caption, box=None, padding=(0, 1, 0, 0))
     for index, name in enumerate(heading):
-        printed.add_column(name, justify="right" if index else "left", no_wrap=True)
+        printed.add_column(name, justify="right" if index else "left")
     for line in lines:
-        printed.add_row(*line)
+        printed.add_row(*(cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in line))
     Console().print(printed)
 
 

@@ -1,0 +1,109 @@
+"""The pictures of docs/faces.md: a frame, its faces, their tracks; a composed series, its triplets.
+
+The frame is of a preview of intel-iot-devkit/sample-videos (CC BY 4.0), the photographs are CMU
+Face Images (Tom Mitchell).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import cv2
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from taskfree.faces import compose, tracks
+from taskfree.faces.detect import Detector
+from taskfree.faces.triplets import pairs, triplets
+from taskfree.faces.video import frames
+
+
+def followed(clip: Path) -> Figure:
+    """A frame, the faces found in it, and the tracks of the whole clip."""
+    with tempfile.TemporaryDirectory() as folder:
+        tracks.run(tracks.Config((clip,), Path(folder)))
+        found = tracks.read(Path(folder))
+        rows = [
+            [cv2.imread(str(file))[..., ::-1] for file in tracks.crops(Path(folder), track)]
+            for track in found
+        ]
+    middle = (max(t.first for t in found) + min(t.last for t in found)) // 2
+    frame = next(frame for frame in frames(clip) if frame.number == middle)
+    figure = Figure(figsize=(11, 3.2 + 0.95 * len(rows)), layout="constrained")
+    top, bottom = figure.subfigures(2, 1, height_ratios=(3.2, 0.95 * len(rows)))
+    for axis, boxes in zip(top.subplots(1, 2), (False, True), strict=True):
+        axis.imshow(frame.picture)
+        axis.set_axis_off()
+        axis.set_title("the faces that YuNet finds" if boxes else f"frame {middle}", fontsize=10)
+        for face in Detector().faces(frame.picture) if boxes else ():
+            size = (face.right - face.left, face.bottom - face.top)
+            axis.add_patch(
+                Rectangle((face.left, face.top), *size, fill=False, edgecolor="#E69F00", lw=2)
+            )
+    axes = bottom.subplots(len(rows), 10, squeeze=False)
+    for number, (line, crops) in enumerate(zip(axes, rows, strict=True)):
+        chosen = crops[:: max(1, len(crops) // 10)][:10]
+        for axis, crop in zip(line, chosen, strict=False):
+            axis.imshow(crop)
+        for axis in line:
+            axis.set_axis_off()
+        line[0].set_title(f"track {number}: {found[number].faces} faces", loc="left", fontsize=9)
+    return figure
+
+
+def composed(faces: Path, order: Path) -> Figure:
+    """A few tracks of each episode of a composed series."""
+    made = compose.compose(
+        compose.people(faces, Detector()), compose.read_order(order), tracks=8, length=4
+    )
+    figure = Figure(figsize=(11, 8.6), layout="constrained")
+    for line, episode in zip(figure.subplots(len(made.episodes), 8), made.episodes, strict=True):
+        shown = [track for track in made.tracks if track.episode == episode]
+        for axis, track in zip(line, shown, strict=True):
+            axis.imshow(made.gallery[track.faces[0]].numpy())
+            axis.set_axis_off()
+            axis.set_title(track.actor.replace("_", " "), fontsize=9)
+    figure.suptitle("Six episodes: one face of each of eight tracks, in the order they are seen")
+    return figure
+
+
+def tripled(faces: Path, order: Path) -> Figure:
+    """The triplets of one time step."""
+    made = compose.compose(
+        compose.people(faces, Detector()), compose.read_order(order), tracks=8, length=4
+    )
+    rows = triplets(next(pairs(made.tracks)), generator=torch.Generator().manual_seed(0))[::2]
+    figure = Figure(figsize=(1.5 * len(rows) + 1.2, 4.8), layout="constrained")
+    axes = figure.subplots(3, len(rows))
+    for column, row in enumerate(rows.tolist()):
+        for line, face in enumerate(row):
+            axes[line, column].imshow(made.gallery[face].numpy())
+            axes[line, column].set(xticks=[], yticks=[])
+    for line, name in enumerate(("anchor", "of the same track", "of the other")):
+        axes[line, 0].set_ylabel(name)
+    figure.suptitle("Some triplets of a time step")
+    return figure
+
+
+def main() -> None:
+    """Make all of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clip", type=Path, required=True)
+    parser.add_argument("--faces", type=Path, required=True, help="a folder a person")
+    parser.add_argument("--order", type=Path, required=True, help="who is seen, track by track")
+    parser.add_argument("--out", type=Path, default=Path("docs"))
+    options = parser.parse_args()
+    figures = {
+        "tracks": followed(options.clip),
+        "series": composed(options.faces, options.order),
+        "triplets": tripled(options.faces, options.order),
+    }
+    for name, figure in figures.items():
+        figure.savefig(options.out / f"faces-{name}.png", dpi=80)
+
+
+if __name__ == "__main__":
+    main()
