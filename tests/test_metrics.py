@@ -132,3 +132,20 @@ def test_on_held_out_sets():
     assert metrics.backward_transfer(accuracy, [0, 1, 2]) == pytest.approx((-0.3 + 0.1 + 0) / 3)
     assert metrics.anytime(accuracy) == pytest.approx(float(accuracy.mean()))
     assert metrics.worst(accuracy) == pytest.approx(1.9 / 3)
+
+
+def test_what_a_step_costs():
+    import time
+
+    cost = metrics.Cost()
+    for pause in (0.0, 0.02, 0.0):
+        with cost:
+            time.sleep(pause)
+    assert cost.steps == 3
+    assert 0.02 <= cost.worst <= cost.total
+    assert cost.seconds == pytest.approx(cost.total / 3)
+    held = bytearray(64 * 2**20)
+    held[::4096] = b"1" * len(held[::4096])
+    grown = metrics.memory()
+    del held
+    assert grown - metrics.memory() > 32

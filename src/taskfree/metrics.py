@@ -7,8 +7,11 @@ were evaluated again and again: rows are times, columns are sets.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -16,7 +19,7 @@ from torch import Tensor
 
 from taskfree import arguments
 
-__all__ = ["Prequential", "anytime", "backward_transfer", "forgetting", "worst"]
+__all__ = ["Cost", "Prequential", "anytime", "backward_transfer", "forgetting", "memory", "worst"]
 
 
 class Prequential:
@@ -167,6 +170,53 @@ class Prequential:
         for key in vars(self):
             value = state[key.lstrip("_")]
             vars(self)[key] = value.clone() if isinstance(value, Tensor) else value
+
+
+class Cost:
+    """Seconds that steps take: put each into a `with`.
+
+    >>> cost = Cost()
+    >>> for _ in range(3):
+    ...     with cost:
+    ...         _ = sum(range(1000))
+    >>> cost.steps, 0 < cost.seconds <= cost.worst < 1
+    (3, True)
+    """
+
+    def __init__(self) -> None:
+        self.steps, self.total, self.worst = 0, 0.0, 0.0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        took = perf_counter() - self._began
+        self.steps, self.total, self.worst = (
+            self.steps + 1,
+            self.total + took,
+            max(self.worst, took),
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Of a step, in the mean."""
+        return self.total / self.steps if self.steps else math.nan
+
+
+def memory() -> float:
+    """MiB of memory that this process holds.
+
+    >>> memory() > 10
+    True
+    """
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except (OSError, ValueError):  # not Linux
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 @lru_cache(maxsize=16)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import signal
 import threading
@@ -217,6 +216,7 @@ class _Learning:
         self.held_out = [_HeldOut(name, config, stream) for name in config.held_out]
         self.pick = stream.reading(source)
         self.report: Report | None = None
+        self.cost = metrics.Cost()
         self.plateau = self.peak = 0
         self.began = self.saved = monotonic()
         self.shown = 0.0 if CONSOLE.is_terminal else monotonic()
@@ -265,7 +265,8 @@ class _Learning:
             self._unreadable(row, problem)
         read = self.stream.read
         if understood:
-            self.report = self.stream.learn(understood)
+            with self.cost:
+                self.report = self.stream.learn(understood)
             if (event := self.report.event) is not None:
                 setattr(self, event.kind, event.step)
         read.rows += len(step)
@@ -327,7 +328,7 @@ class _Learning:
             said.append(f"buffer {buffer}")
         if read.skipped:
             said.append(f"{read.skipped:,} skipped")
-        said.append(f"{_memory():.0f} MiB")
+        said.append(f"{metrics.memory():.0f} MiB")
         return Text("  ".join(said), overflow="ellipsis", no_wrap=True)
 
     def _summary(self) -> None:
@@ -335,6 +336,10 @@ class _Learning:
         table = Table(box=None, show_header=False)
         table.add_row("rows", f"{read.rows:,}, of which {read.skipped:,} could not be read")
         table.add_row("this time", f"{read.rows - self.first:,}, {self._rate():,.0f} a second")
+        cost = self.cost
+        if cost.steps:
+            took = f"{1000 * cost.seconds:.2f} ms, at most {1000 * cost.worst:.0f} ms"
+            table.add_row("a step", f"{took}; {metrics.memory():.0f} MiB in all")
         for name, value in self.stream.metric.summary().items():
             if name != "count":
                 table.add_row(name.replace("_", " "), f"{value:.4f}")
@@ -389,17 +394,6 @@ def _buffer(stream: Stream) -> str:
     found = labels(which.targets)
     named = [f"{targets.names[int(label)]}: {count}" for label, count in found.items()]
     return ", ".join(named[:5]) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
-
-
-def _memory() -> float:
-    """MiB that this process holds."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-    except (OSError, ValueError):  # not Linux
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def _spaced(problem: str) -> str:
