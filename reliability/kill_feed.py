@@ -53,7 +53,7 @@ def all_of(folder: Path) -> list[str]:
     digest = hashlib.sha256()
     for name, tensor in sorted(pack(checkpoint.peek(folder, *PARTS)).items()):
         digest.update(name.encode() + tensor.contiguous().numpy().tobytes())
-    for name in ("events.jsonl", "history.jsonl", "network.safetensors"):
+    for name in ("events.jsonl", "history.jsonl", "losses.f32", "network.safetensors"):
         digest.update((folder / name).read_bytes())
     return [digest.hexdigest()]
 

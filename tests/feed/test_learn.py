@@ -65,9 +65,9 @@ def test_the_first_predictions_are_made_before_anything_is_known(tmp_path):
 
 
 def state_of(folder):
-    found = checkpoint.peek(folder, "learner", "metric", "inputs", "targets", "read", "log")
-    events = folder / "events.jsonl"
-    return found | {"events.jsonl": events.read_text() if events.exists() else ""}
+    found = checkpoint.peek(folder, "learner", "metric", "inputs", "targets", "read")
+    files = (folder / name for name in ("events.jsonl", "losses.f32"))
+    return found | {file.name: file.read_bytes() if file.exists() else b"" for file in files}
 
 
 def same(one, other):

@@ -162,7 +162,9 @@ def print_table(title: str, rows: list[list[str]], caption: str | None = None) -
     for index, name in enumerate(heading):
         printed.add_column(name, justify="right" if index else "left")
     for line in lines:
-        printed.add_row(*(cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in line))
+        printed.add_row(
+            *(cell.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}") for cell in line)
+        )
     Console().print(printed)
 
 
