@@ -109,6 +109,11 @@ class Log:
             "events": self.events.state_dict(), "history": self.history.state_dict(),
         }  # fmt: skip
 
+    def clear(self) -> None:
+        """Begin anew: whatever an earlier run left in the folder is cut off."""
+        nothing = {"length": 0}
+        self.load_state_dict({"losses": 0, "events": nothing, "history": nothing})
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Cut off what was written after the state was saved."""
         length = 4 * int(state["losses"])

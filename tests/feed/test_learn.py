@@ -91,6 +91,21 @@ def test_it_goes_on_where_it_stopped_as_if_it_had_not(tmp_path):
     assert same(state_of(tmp_path / "parts"), state_of(tmp_path / "whole"))
 
 
+def test_what_a_run_left_that_was_killed_before_it_kept_anything_is_cut_off(tmp_path):
+    file = write(tmp_path / "a.csv")
+    options = ["--target", "label", "--batch", 16]
+    learn(file, *options, "--state", tmp_path / "clean")
+    left = tmp_path / "left"
+    left.mkdir()
+    (left / "losses.f32").write_bytes(b"1234" * 7)
+    (left / "events.jsonl").write_text('{"step": 3}\n')
+    (left / "history.jsonl").write_text('{"step": 4}\n')
+    learn(file, *options, "--state", left)
+    assert same(state_of(left), state_of(tmp_path / "clean"))
+    histories = [(folder / "history.jsonl").read_text() for folder in (left, tmp_path / "clean")]
+    assert histories[0] == histories[1]
+
+
 def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(tmp_path):
     file = write(tmp_path / "a.csv", rows=4000)
     command = [

@@ -139,6 +139,8 @@ class Stream:
         self.read = Read()
         if kept:
             checkpoint.resume(folder, **self._parts())
+        else:
+            self.log.clear()  # a run that was killed before it kept anything left lines behind
 
     def _parts(self) -> dict[str, Any]:
         names = (
