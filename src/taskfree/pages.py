@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["Page", "serve"]
+__all__ = ["Page", "run", "serve"]
 
 POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'unsafe-inline'; "
@@ -78,6 +79,15 @@ class Page(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Silent."""
+
+
+def run(server: ThreadingHTTPServer, show: bool) -> None:
+    """Say where the page is, open the browser if that is wanted, and serve it until ctrl-C."""
+    address = f"http://127.0.0.1:{server.server_address[1]}/"
+    print(f"the page is at {address}; ctrl-C ends it", flush=True)  # noqa: T201
+    if show:
+        webbrowser.open(address)
+    server.serve_forever()
 
 
 def serve(page: Callable[..., Page], *given: Any, port: int = 0) -> ThreadingHTTPServer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import webbrowser
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +12,6 @@ from urllib.parse import parse_qs
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from rich.console import Console
 
 from taskfree import arguments, pages
 
@@ -195,9 +193,4 @@ def serve(folder: Path, port: int = 0) -> ThreadingHTTPServer:
 
 def run(config: Config) -> None:
     """Serve the page until ctrl-C."""
-    server = serve(config.folder, config.port)
-    address = f"http://127.0.0.1:{server.server_address[1]}/"
-    Console().print(f"the page is at {address}; ctrl-C ends it")
-    if config.show:
-        webbrowser.open(address)
-    server.serve_forever()
+    pages.run(serve(config.folder, config.port), config.show)

@@ -102,7 +102,9 @@ def test_a_damaged_film_is_an_error_that_keeps_what_came_before(film, tmp_path, 
     text.write_text("no film")
     assert main(["tracks", str(text), "--out", str(tmp_path / "a")]) == 2
     assert "cannot be read as a video" in capsys.readouterr().err
-    main(["tracks", str(broken), "--out", str(tmp_path / "b")])
+    assert main(["tracks", str(broken), "--out", str(tmp_path / "b")]) == 2
+    assert "ends after frame" in capsys.readouterr().err
+    assert not list((tmp_path / "b").glob("*/done.json")), "it is looked at again the next time"
     kept = tracks.read(tmp_path / "b")
     assert kept
     assert max(track.last for track in kept) < LAST - FIRST

@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import threading
-import webbrowser
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 
 from taskfree import pages
 from taskfree.faces import tracks
@@ -65,12 +63,7 @@ class Labels:
 
 def run(config: Config) -> None:
     """Serve the page until ctrl-C."""
-    server = serve(config.folder, config.port)
-    address = f"http://127.0.0.1:{server.server_address[1]}/"
-    Console().print(f"the page is at {address}; ctrl-C ends it, what was typed is kept")
-    if config.show:
-        webbrowser.open(address)
-    server.serve_forever()
+    pages.run(serve(config.folder, config.port), config.show)
 
 
 def serve(folder: Path, port: int = 0) -> ThreadingHTTPServer:

@@ -49,6 +49,12 @@ def frames(file: Path) -> Iterator[Frame]:
                 raise VideoError(
                     f"{file} is damaged after frame {number}: {error}; what came before was kept"
                 ) from error
+            said = length(file)
+            if said is not None and number + 1 < 0.9 * said:
+                raise VideoError(
+                    f"{file} ends after frame {number} and says that it has {said}; what came "
+                    "before was kept"
+                )
     except (av.FFmpegError, OSError) as error:
         raise VideoError(f"{file} cannot be read as a video: {error}") from error
 
