@@ -194,7 +194,9 @@ def test_the_experiment_runs_end_to_end_and_goes_on_where_it_was(photographs, or
     assert main([str(word) for word in words]) == 0
     again = {file: file.stat().st_mtime_ns for file in (out / "runs").glob("*.json")}
     assert sum(again[file] == made[file] for file in made) == 9, "only what was missing is run"
-    assert json.loads((out / "results.json").read_text())["summary"][0] == results["summary"][0]
+    repeated = json.loads((out / "results.json").read_text())["summary"]
+    for row, before in zip(repeated, results["summary"], strict=True):
+        assert row | {"seconds": 0} == before | {"seconds": 0}, "the same, however long it took"
 
 
 def test_which_series_must_be_said(capsys):
