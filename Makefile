@@ -47,9 +47,11 @@ reliability: $(READY) .venv-mutants/ready
 	.venv-mutants/bin/pip install --quiet --disable-pip-version-check mutmut==3.8.0 pytest==8.4.2
 	touch $@
 
-$(READY): pyproject.toml constraints.txt
+# Avalanche lies beside the rest: its torchvision, where it is only half there, breaks torchmetrics.
+$(READY): pyproject.toml constraints.txt tests/adapters/avalanche.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps --upgrade --target .venv/avalanche --requirement tests/adapters/avalanche.txt
 	touch $@
 
 clean:

@@ -1,19 +1,13 @@
 """Other libraries on the same work: Avalanche on the stream, Opacus and BackPACK for gradients.
 
-They are installed by `make bench` into an environment of their own. Avalanche imports torchvision
-for its datasets, and torchvision's wheel wants a CUDA build of torch. No vision operator runs in
-these benchmarks, so the two operators that torchvision's Python code registers against are declared
-without an implementation before the import, and so is wandb, a logger that is not used.
+They are installed by `make bench` into an environment of their own.
 """
 
 from __future__ import annotations
 
-import importlib.machinery
-import sys
-import types
-import warnings
 from collections.abc import Callable
 
+import avalanche_here
 import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
@@ -29,13 +23,7 @@ def avalanche(
     Datasets and experiences are made beforehand and logging is off: only learning is timed. The
     replay buffer is filled by reservoir sampling, the fastest of its policies on such a stream.
     """
-    operators = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    logger = types.ModuleType("wandb")
-    logger.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
-    sys.modules.setdefault("wandb", logger)
-    warnings.showwarning = lambda *_, **__: None  # it warns of its own deprecations at every step
+    avalanche_here.prepare()
     from avalanche.benchmarks import benchmark_from_datasets
     from avalanche.benchmarks.utils import as_classification_dataset
     from avalanche.training.plugins import EvaluationPlugin, MASPlugin, ReplayPlugin

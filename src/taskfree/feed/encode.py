@@ -90,6 +90,11 @@ class Running:
         variance = self.squares / self.count.clamp_min(1)
         return torch.where(variance > 1e-24, variance, 1.0).sqrt_()
 
+    def scaled(self, values: Tensor) -> Tensor:
+        """Values in deviations from the mean; those that are far away are brought nearer."""
+        away: Tensor = (values - self.mean) / self.deviation
+        return away.clamp_(-FAR, FAR)
+
     def state_dict(self) -> dict[str, Tensor]:
         """What it knows."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
@@ -177,7 +182,7 @@ class Table:
         missing = numbers.isnan() if math.isnan(numbers.sum().item()) else None
         if learn:
             self.running.add(numbers, missing)
-        scaled = ((numbers - self.running.mean) / self.running.deviation).clamp_(-FAR, FAR)
+        scaled = self.running.scaled(numbers)
         parts = [scaled if missing is None else torch.where(missing, 0.0, scaled)]
         if self._gaps:
             said = torch.zeros_like(numbers) if missing is None else missing.double()
@@ -340,8 +345,7 @@ class Numbers:
         own = torch.tensor(values, dtype=torch.float64)
         if learn:
             self.running.add(own[:, None], None)
-        away: Tensor = (own - self.running.mean) / self.running.deviation
-        return away.clamp_(-FAR, FAR).float()
+        return self.running.scaled(own).float()
 
     def unscaled(self, outputs: Tensor) -> Tensor:
         """What the network means, in their own units."""

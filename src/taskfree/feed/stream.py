@@ -7,22 +7,20 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from taskfree import checkpoint
 from taskfree.feed import models
-from taskfree.feed.encode import Classes, Numbers, Pictures, Table, is_missing, kind_of
+from taskfree.feed.encode import Classes, Pictures, Table, is_missing, kind_of
+from taskfree.feed.online import Online, Task
 from taskfree.feed.rows import START, Picker, Row, Source
-from taskfree.grow import grow
-from taskfree.how import MAS
-from taskfree.learner import Learner, Report
+from taskfree.learner import Report
 from taskfree.log import Log
 from taskfree.metrics import Prequential
-from taskfree.which import Reservoir
 
 __all__ = ["Setup", "Stream", "look"]
 
@@ -41,7 +39,7 @@ class Setup:
     gaps: list[str] = field(default_factory=list)
     """The columns in which numbers are missing."""
     target: str = ""
-    task: Literal["classes", "numbers"] = "classes"
+    task: Task = "classes"
     environment: str = ""
     image: str = ""
     size: int = 32
@@ -93,7 +91,7 @@ def look(rows: Sequence[Row], source: Source, **options: Any) -> Setup:
     return setup
 
 
-def _task(targets: Sequence[Any]) -> Literal["classes", "numbers"]:
+def _task(targets: Sequence[Any]) -> Task:
     """Whether targets are classes: names, or few whole numbers.
 
     >>> _task(["up", "down"]), _task(["0", "1", "1"]), _task(["0.5", "2"])
@@ -128,12 +126,11 @@ class Stream:
             self.inputs = Pictures(columns.index(setup.image), setup.size)
         else:
             self.inputs = Table(setup.kinds, setup.gaps)
-        self.targets: Classes | Numbers = Classes() if setup.task == "classes" else Numbers()
         self._target_at = columns.index(setup.target)
         self._environment_at = columns.index(setup.environment) if setup.environment else None
-        known = len(kept["targets"]["names"]) if kept and setup.task == "classes" else 1
-        self._outputs = max(1, known)
-        self.learner = self._make_learner(self._outputs)
+        known = len(kept["targets"]["names"]) if kept and setup.task == "classes" else 0
+        self.online = self._make(known)
+        self.targets, self.learner = self.online.targets, self.online.learner
         self.metric = Prequential()
         self.log = Log(folder, self.learner, every=1000, name=self._called)
         self.read = Read()
@@ -148,18 +145,19 @@ class Stream:
         )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
-    def _make_learner(self, outputs: int) -> Learner:
+    def _make(self, known: int) -> Online:
         setup = self.setup
         torch.manual_seed(setup.seed)
         default = models.convolutions if setup.image else models.mlp
-        make = models.load(setup.model) if setup.model else default
-        model = make(3 if isinstance(self.inputs, Pictures) else self.inputs.width, outputs)
-        return Learner(
-            model,
-            torch.optim.Adam(model.parameters(), lr=setup.lr, fused=True),
-            loss=nn.CrossEntropyLoss(reduction="none") if setup.task == "classes" else _smooth,
-            which=Reservoir(setup.buffer, setup.seed) if setup.buffer else None,
-            how=MAS(setup.strength, penalty="relative") if setup.strength else None,
+        return Online(
+            setup.task,
+            models.load(setup.model) if setup.model else default,
+            3 if isinstance(self.inputs, Pictures) else self.inputs.width,
+            outputs=known,
+            lr=setup.lr,
+            buffer=setup.buffer,
+            strength=setup.strength,
+            seed=setup.seed,
         )
 
     def reading(self, source: Source, *, learn: bool = True) -> Picker:
@@ -182,13 +180,10 @@ class Stream:
         named = environments if self._environment_at is not None else None
         if isinstance(self.targets, Classes):
             self.metric.update(predicted, targets, named)
-            if len(self.targets.names) > self._outputs:
-                self._outputs = len(self.targets.names)
-                grow(self.learner, self._outputs)
         else:
             own = torch.tensor(ys, dtype=torch.float64)
             self.metric.update(predicted, own, named)
-        report = self.learner.learn(inputs, targets)
+        report = self.online.learn(inputs, targets)
         self.log(report)
         return report
 
@@ -206,12 +201,7 @@ class Stream:
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The class of each row, -1 if none is known yet, or its number."""
-        outputs: Tensor = self.learner.predict(inputs)
-        if isinstance(self.targets, Numbers):
-            return self.targets.unscaled(outputs[:, 0])
-        if not self.targets.names:
-            return torch.full((len(inputs),), -1)
-        return outputs.argmax(1)
+        return self.online.predict(inputs)
 
     def save(self) -> None:
         """Keep all of it, durably, and the network by itself."""
@@ -240,11 +230,6 @@ class Stream:
             names = self.targets.names
             said["by class"] = {names[at]: value for at, value in self.metric.by_class.items()}
         self.log.history.write(json.dumps(said))
-
-
-def _smooth(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The squared error of small errors, and the absolute one of large ones."""
-    return nn.functional.smooth_l1_loss(outputs[:, 0], targets, reduction="none")
 
 
 class Read:

@@ -1,0 +1,100 @@
+import pytest
+import torch
+from torch import nn
+
+from taskfree import MAS, Hardest, Learner, Plateau, Recent
+from taskfree.adapters.consolidator import Consolidator
+from taskfree.streams import ball
+
+LOSS = nn.CrossEntropyLoss(reduction="none")
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 20), nn.ReLU(), nn.Linear(20, 2)).double()
+
+
+def stream(samples=1000):
+    generator = torch.Generator().manual_seed(0)
+    for quadrant in (1, 2):
+        for x, y in ball.batches(*ball.quadrant(quadrant, samples, generator), 20):
+            yield x.double(), y
+
+
+def parts(penalty="proximal"):
+    return {"when": Plateau(5, 0.9, 0.1), "how": MAS(2.0, penalty=penalty)}
+
+
+def consolidated(consolidator, batches, model, optimizer):
+    for x, y in batches:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        consolidator.after_backward(model)
+        optimizer.step()
+        consolidator.after_step(model, [optimizer], x, y, loss.item())
+
+
+@pytest.mark.parametrize("penalty", ["proximal", "gradient", "relative"])
+def test_it_learns_what_the_learner_learns(penalty):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.5)
+    consolidator = Consolidator(LOSS, which=Hardest(10), **parts(penalty))
+    consolidated(consolidator, stream(), model, optimizer)
+    own = network()
+    learner = Learner(
+        own, torch.optim.SGD(own.parameters(), lr=0.2, momentum=0.5), loss=LOSS,
+        which=Hardest(10, rescore=True), **parts(penalty),
+    )  # fmt: skip
+    reports = [learner.learn(x, y) for x, y in stream()]
+    assert consolidator.consolidations == sum(report.consolidated for report in reports) > 0
+    for ours, learners in zip(model.parameters(), own.parameters(), strict=True):
+        torch.testing.assert_close(ours, learners, rtol=1e-9, atol=1e-12)
+
+
+def test_without_a_loss_the_newest_samples_estimate_importance():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    consolidator = Consolidator(**parts())
+    consolidated(consolidator, stream(), model, optimizer)
+    assert isinstance(consolidator.which, Recent)
+    last = torch.cat([x for x, _ in stream()])[-100:]
+    assert torch.equal(consolidator.which.inputs.sum(1).sort()[0], last.sum(1).sort()[0])
+    assert consolidator.consolidations
+
+
+def test_the_state_continues_exactly():
+    batches = list(stream())
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    first = Consolidator(LOSS, **parts())
+    consolidated(first, batches[:50], model, optimizer)
+    second = Consolidator(LOSS, **parts())
+    second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
+    consolidated(second, batches[50:], model, optimizer)
+    whole = network()
+    consolidator = Consolidator(LOSS, **parts())
+    consolidated(consolidator, batches, whole, torch.optim.SGD(whole.parameters(), lr=0.2))
+    assert consolidator.consolidations == second.consolidations
+    for ours, others in zip(model.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(ours, others)
+
+
+def test_gathered_gradients_weigh_the_buffer_once():
+    model = network()
+    consolidator = Consolidator(LOSS, **parts())
+    x, y = next(stream())
+    consolidator.which.join(x, y)
+    consolidator.which.update(LOSS(model(x), y))
+    consolidator.after_backward(model)
+    once = [value.grad.clone() for value in model.parameters()]
+    model.zero_grad()
+    for _ in range(4):
+        consolidator.after_backward(model, share=0.25)
+    for value, expected in zip(model.parameters(), once, strict=True):
+        torch.testing.assert_close(value.grad, expected)
+
+
+def test_the_hardest_samples_need_a_loss():
+    with pytest.raises(ValueError, match="pass loss"):
+        Consolidator(which=Hardest(10))

@@ -1,0 +1,124 @@
+import lightning.pytorch as lightning
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from taskfree import Plateau
+from taskfree.adapters.lightning import Consolidate
+from taskfree.streams import ball
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning gives advice on processes and speed
+LOSS = nn.CrossEntropyLoss(reduction="none")
+
+
+class Network(lightning.LightningModule):
+    def __init__(self, manual=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(nn.Linear(4, 20), nn.ReLU(), nn.Linear(20, 2))
+        self.automatic_optimization = not manual
+
+    def forward(self, x):
+        return self.layers(x)
+
+    def training_step(self, batch, number):
+        x, y = batch
+        loss = nn.functional.cross_entropy(self(x), y)
+        if self.automatic_optimization:
+            return loss
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(loss)
+        optimizer.step()
+        return loss if self.returns else None
+
+    returns = True
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.2)
+
+
+def stream():
+    generator = torch.Generator().manual_seed(0)
+    points = zip(*(ball.quadrant(q, 1000, generator) for q in (1, 2)), strict=True)
+    return DataLoader(TensorDataset(*map(torch.cat, points)), batch_size=20)
+
+
+def trainer(callback, folder, **options):
+    return lightning.Trainer(
+        callbacks=[callback], accelerator="cpu", logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
+        **{"max_epochs": 1, **options},
+    )  # fmt: skip
+
+
+def fit(callback, folder, network=None, **options):
+    network = network or Network()
+    trainer(callback, folder, **options).fit(network, stream())
+    return network
+
+
+def settled():
+    return Plateau(5, 1.6, 0.5)
+
+
+@pytest.mark.parametrize("loss", [None, LOSS], ids=["no buffer", "buffer"])
+def test_it_goes_on_from_lightnings_checkpoints(loss, tmp_path):
+    whole = fit(Consolidate(loss, when=settled()), tmp_path, max_epochs=2)
+    first = Consolidate(loss, when=settled())
+    half = trainer(first, tmp_path)
+    half.fit(Network(), stream())
+    half.save_checkpoint(tmp_path / "half.ckpt")
+    second = Consolidate(loss, when=settled())
+    resumed = Network()
+    trainer(second, tmp_path, max_epochs=2).fit(
+        resumed, stream(), ckpt_path=tmp_path / "half.ckpt", weights_only=True
+    )
+    assert second.consolidator.consolidations >= first.consolidator.consolidations > 0
+    for ours, expected in zip(resumed.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(ours, expected)
+
+
+def test_optimizing_by_hand_is_the_same(tmp_path):
+    automatic = fit(Consolidate(when=settled()), tmp_path)
+    callback = Consolidate(when=settled())
+    manual = fit(callback, tmp_path, Network(manual=True))
+    assert callback.consolidator.consolidations
+    for ours, expected in zip(manual.parameters(), automatic.parameters(), strict=True):
+        assert torch.equal(ours, expected)
+
+
+def test_a_step_whose_loss_is_not_told_raises(tmp_path):
+    network = Network(manual=True)
+    network.returns = False
+    with pytest.raises(ValueError, match="return it from training_step"):
+        fit(Consolidate(), tmp_path, network)
+
+
+def test_gathered_gradients(tmp_path):
+    told = []
+
+    class Watch(Plateau):
+        def update(self, loss):
+            told.append(loss)
+            return super().update(loss)
+
+    plain, several = Watch(5, 1e-9, 0.1), Watch(5, 1e-9, 0.1)
+    fit(Consolidate(when=plain), tmp_path, limit_train_batches=1)
+    fit(Consolidate(when=several), tmp_path, limit_train_batches=1, accumulate_grad_batches=4)
+    assert told[0] == pytest.approx(told[1])
+
+
+def test_the_number_of_consolidations_is_logged(tmp_path):
+    callback = Consolidate(when=settled())
+    run = trainer(callback, tmp_path)
+    run.fit(Network(), stream())
+    assert run.callback_metrics["consolidations"] == callback.consolidator.consolidations > 0
+
+
+def test_several_processes_are_refused(tmp_path):
+    callback = Consolidate()
+    run = trainer(callback, tmp_path, strategy="ddp", devices=1, num_nodes=2)
+    with pytest.raises(ValueError, match="works in one process, not in 2"):
+        callback.setup(run, Network(), "fit")

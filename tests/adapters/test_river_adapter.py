@@ -1,0 +1,100 @@
+import math
+
+import pytest
+import torch
+from river import checks, compose, preprocessing
+
+from taskfree.adapters.river import Classifier, Features, Regressor
+
+MODELS = (Classifier(), Regressor())
+
+
+@pytest.mark.parametrize(
+    ("model", "check"),
+    [
+        pytest.param(model, check, id=f"{type(model).__name__}-{number}-{check.__name__}")
+        for model in MODELS
+        for number, check in enumerate(checks.yield_checks(model))
+    ],
+)
+def test_the_checks_of_river(model, check):
+    check(model.clone())
+
+
+def test_every_check_is_one_of_rivers_own_and_none_is_skipped():
+    assert all(not model._unit_test_skips() for model in MODELS)
+
+
+def test_features_that_come_late_share_places():
+    features = Features(10)
+    for number in range(20):
+        features.encode({f"f{number}": 1.0})
+    assert len(features.places) == 8
+    row = features.encode({"f15": 5.0, "f3": 7.0}, learn=False)
+    assert row[3] != 0
+    assert (row[8:] != 0).sum() == 1
+
+
+def test_the_order_of_features_does_not_matter():
+    one, other = Features(10), Features(10)
+    assert torch.equal(
+        one.encode({"a": 1.0, "b": "x", 3: 2.0}), other.encode({3: 2.0, "b": "x", "a": 1.0})
+    )
+    assert one.places == other.places
+
+
+@pytest.mark.parametrize("model", [Classifier(), Regressor()], ids=["classes", "numbers"])
+@pytest.mark.parametrize("x", [{"a": math.inf}, {"a": object()}, {"b": 1.0, "a": -math.inf}])
+def test_a_feature_that_is_no_number_raises_and_changes_nothing(model, x):
+    for number in range(20):
+        model.learn_one({"a": number % 2}, number % 2)
+    before = model.online.learner.state_dict()["step"], model.predict_one({"a": 1.0})
+    with pytest.raises(ValueError, match="feature 'a' must be a finite number or a text"):
+        model.learn_one(x, 1)
+    assert (model.online.learner.state_dict()["step"], model.predict_one({"a": 1.0})) == before
+
+
+@pytest.mark.parametrize("y", [None, math.nan])
+@pytest.mark.parametrize("make", [Classifier, Regressor])
+def test_a_missing_target_raises_and_changes_nothing(make, y):
+    model = make()
+    with pytest.raises(ValueError, match=r"missing|must be a label"):
+        model.learn_one({"a": 1.0}, y)
+    assert model.online.learner.step == 0
+    assert not model._features.places
+
+
+def test_labels_stay_what_they_are():
+    model = Classifier()
+    for _ in range(20):
+        model.learn_one({"a": 0.0}, True)
+        model.learn_one({"a": 5.0}, False)
+    assert model.predict_one({"a": 5.0}) is False
+    assert set(model.predict_proba_one({"a": 0.0})) == {True, False}
+
+
+def test_a_model_leaves_the_random_numbers_of_others_alone():
+    before = torch.random.get_rng_state()
+    model = Classifier(seed=3)
+    model.learn_one({"a": 1.0}, "x")
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_a_network_of_ones_own_in_a_pipeline():
+    made = []
+
+    def make(inputs, outputs):
+        made.append((inputs, outputs))
+        return torch.nn.Linear(inputs, outputs)
+
+    model = compose.Pipeline(preprocessing.MinMaxScaler(), Classifier(make, features=20))
+    for number in range(60):
+        model.learn_one({"a": number % 3}, f"class {number % 3}")
+    assert made == [(20, 1)]
+    assert model.predict_one({"a": 2}) == "class 2"
+
+
+def test_missing_numbers_count_as_not_there():
+    features = Features(5)
+    features.encode({"a": 1.0})
+    assert features.encode({"a": None, "b": ""}, learn=False).tolist() == [0.0] * 5

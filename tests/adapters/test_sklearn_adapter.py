@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from taskfree.adapters.sklearn import Classifier, Regressor
+
+
+@pytest.mark.filterwarnings("ignore")  # its checks warn of what they do themselves
+@parametrize_with_checks([Classifier(), Regressor()])
+def test_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)
+
+
+def test_classes_may_come_late_and_need_not_be_listed(digits):
+    X, y = digits
+    model = Classifier()
+    for digit in (7, 3):
+        model.partial_fit(X[y == digit], y[y == digit])
+    assert model.classes_.tolist() == [3, 7]
+    model.partial_fit(X[y == 5], y[y == 5])
+    assert model.classes_.tolist() == [3, 5, 7]
+    assert set(model.predict(X)) <= {3, 5, 7}
+
+
+def test_listed_classes_do_not_change_what_is_learned(digits):
+    X, y = digits
+    plain, listed = Classifier(), Classifier()
+    for digit in (2, 1):
+        plain.partial_fit(X[y == digit], y[y == digit])
+        listed.partial_fit(X[y == digit], y[y == digit], classes=range(10))
+    found = listed.predict_proba(X)
+    assert found.shape == (len(X), 10)
+    assert np.array_equal(found[:, 1:3], plain.predict_proba(X))
+    assert not found[:, 3:].any()
+    assert np.array_equal(plain.predict(X), listed.predict(X))
+
+
+def test_fit_begins_anew(digits):
+    X, y = digits
+    model = Classifier(passes=2).partial_fit(X[:100], y[:100] + 50)
+    model.fit(X[:300], y[:300])
+    assert model.classes_.max() == 9
+    assert np.array_equal(model.predict(X), Classifier(passes=2).fit(X[:300], y[:300]).predict(X))
+
+
+def test_wrong_samples_raise_and_nothing_is_learned(digits):
+    X, y = digits
+    model = Classifier().partial_fit(X[:50], y[:50])
+    before = model.predict_proba(X)
+    for wrong in (X[:5, :3], np.full((5, 64), np.nan)):
+        with pytest.raises(ValueError, match=r"features|NaN"):
+            model.partial_fit(wrong, y[:5])
+    assert np.array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"lr": -1.0}, "lr"), ({"batch": 0}, "batch"), ({"passes": 0}, "passes"),
+     ({"buffer": -1}, "buffer"), ({"strength": "a"}, "strength")],
+)  # fmt: skip
+def test_wrong_settings_are_named(arguments, message, digits):
+    with pytest.raises((ValueError, TypeError), match=message):
+        Classifier(**arguments).fit(*digits)
+
+
+def test_settings_are_searched_as_usual(digits):
+    X, y = digits
+    found = GridSearchCV(Classifier(passes=1), {"lr": [1e-5, 0.01]}, cv=2).fit(X[:400], y[:400])
+    assert found.best_params_ == {"lr": 0.01}
+
+
+def test_the_random_numbers_of_others_are_left_alone(digits):
+    before = torch.random.get_rng_state()
+    Classifier(passes=1).fit(*digits)
+    assert torch.equal(torch.random.get_rng_state(), before)
