@@ -1,15 +1,19 @@
 """What the learner did and why is told: to the program, to a file, to TensorBoard."""
 
+import io
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 
 from taskfree import MAS, Every, Hardest, Learner, Plateau, checkpoint
 from taskfree.events import JSONLines, TensorBoard
+from taskfree.pictures import as_picture
 
 
 def make(**options):
@@ -140,3 +144,43 @@ def test_tensorboard_shows_losses_and_events(tmp_path):
     assert last.value == pytest.approx(events[-1].importance["2"], rel=1e-5)
     text = shown.Tensors("peak/text_summary")
     assert len(text) == sum(event.kind == "peak" for event in events)
+
+
+def test_tensorboard_shows_importance_and_the_hardest_pictures(tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+    learner = Learner(
+        model, torch.optim.SGD(model.parameters(), lr=0.1), loss=nn.CrossEntropyLoss(reduction="none"),
+        when=Every(5), which=Hardest(6), how=MAS(1.0),
+    )  # fmt: skip
+    show = TensorBoard(tmp_path, learner=learner)
+    for _ in range(10):
+        show(learner.learn(torch.randn(4, 1, 8, 8), torch.randint(2, (4,))))
+    show.close()
+    shown = EventAccumulator(str(tmp_path), {"histograms": 0, "images": 0})
+    shown.Reload()
+    histograms = shown.Histograms("importance_log10/1.weight")
+    assert [one.step for one in histograms] == [5, 10]
+    powers = learner.how.importance["1.weight"].double().log10()
+    last = histograms[-1].histogram_value
+    assert last.num == powers.numel()
+    assert last.min == pytest.approx(powers.min().item())
+    assert last.max == pytest.approx(powers.max().item())
+    pictures = shown.Images("buffer/hardest")
+    assert [one.step for one in pictures] == [5, 10]
+    picture = np.array(Image.open(io.BytesIO(pictures[-1].encoded_image_string)))
+    assert picture.shape[2] == 3
+    own = as_picture(learner.which.inputs[learner.which.losses.argmax()]).numpy()
+    assert np.array_equal(picture[:8, :8, 0], own), "the hardest comes first"
+
+
+def test_tensorboard_shows_no_pictures_where_there_are_none(tmp_path):
+    learner = make()
+    show = TensorBoard(tmp_path, learner=learner)
+    for x, y in stream():
+        show(learner.learn(x, y))
+    show.close()
+    shown = EventAccumulator(str(tmp_path))
+    shown.Reload()
+    assert "importance_log10/0.weight" in shown.Tags()["histograms"]
+    assert shown.Tags()["images"] == []

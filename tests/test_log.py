@@ -10,7 +10,8 @@ from torch import nn
 
 from taskfree import checkpoint
 from taskfree.learner import Learner
-from taskfree.log import Log, as_picture, png
+from taskfree.log import Log
+from taskfree.pictures import as_picture, png
 from taskfree.which import Hardest
 
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from taskfree import arguments
 from taskfree.batch import Batch
 from taskfree.how import Importance
+from taskfree.pictures import HARDEST, as_picture, hardest
 from taskfree.when import Decision
 
 if TYPE_CHECKING:
@@ -163,16 +165,21 @@ class TensorBoard:
     Args:
         folder: where TensorBoard's files go.
         every: losses are written every so many time steps; events always.
+        learner: if given, each consolidation shows how importance is distributed in every layer,
+            as powers of ten, and each event the buffer's hardest samples, if they are pictures.
     """
 
-    def __init__(self, folder: str | PathLike[str], every: int = 1) -> None:
+    def __init__(
+        self, folder: str | PathLike[str], every: int = 1, learner: Learner | None = None
+    ) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise ImportError(
                 "TensorBoard is not installed: pip install 'taskfree[tensorboard]'"
             ) from error
-        self.every = every
+        self.every = arguments.whole("every", every, least=1)
+        self.learner = learner
         self.writer: Any = SummaryWriter(str(folder))
 
     def __call__(self, report: Report) -> None:
@@ -196,6 +203,26 @@ class TensorBoard:
         for name, value in numbers.items():
             if math.isfinite(value):
                 self.writer.add_scalar(name, value, event.step)
+        if self.learner is not None:
+            self._show(self.learner, event)
+
+    def _show(self, learner: Learner, event: Event) -> None:
+        if event.consolidated and learner.how is not None:
+            for name, importance in learner.how.importance.items():
+                some = importance[importance > 0]
+                if len(some):
+                    powers = some.double().log10()
+                    self.writer.add_histogram(f"importance_log10/{name}", powers, event.step)
+        which = learner.which
+        if which is None or not len(which) or not isinstance(which.inputs, Tensor):
+            return
+        found = [as_picture(which.inputs[at]) for at in hardest(which.losses, HARDEST)]
+        shown = [picture for picture in found if picture is not None]
+        if shown:
+            pictures = torch.stack(shown)
+            if pictures.dim() == 3:
+                pictures = pictures[..., None].expand(-1, -1, -1, 3)  # grey
+            self.writer.add_images("buffer/hardest", pictures, event.step, dataformats="NHWC")
 
     def close(self) -> None:
         """Write what is left and close the files."""
