@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test results endless bench reliability clean
+.PHONY: demo test docs results endless bench reliability clean
 
 demo: $(READY)
 	$(BIN)/taskfree reproduce synthetic --seeds 4 --sweep-seeds 2 --out demo
@@ -14,6 +14,10 @@ test: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto
+
+# The documentation as a site, in site/index.html
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The committed results: the settings were chosen on seeds 100 to 111, the figures are of 0 to 19.
 results: $(READY)
@@ -55,4 +59,4 @@ $(READY): pyproject.toml constraints.txt tests/adapters/avalanche.txt
 	touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-mutants demo
+	rm -rf .venv .venv-bench .venv-mutants demo site
