@@ -374,7 +374,8 @@ def adapters():
         ("with_sklearn", "scikit-learn", "`sklearn`", "the same, by `partial_fit`"),
         ("with_lightning", "Lightning", "`lightning`", "the first of two quadrants"),
         ("with_avalanche", "Avalanche", "`avalanche`", "the same"),
-        ("own_loop", "your own loop", "none", "the same"),
+        ("with_gymnasium", "Gymnasium", "none", "the first of two rooms, while acting"),
+        ("own_loop", "your own loop", "none", "the first of two quadrants"),
     ):
         ours = [
             f"{value} %{key.removeprefix('taskfree')}"

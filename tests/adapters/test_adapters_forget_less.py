@@ -39,7 +39,7 @@ def test_classes_that_do_not_come_back(name):
     assert found["taskfree"] > 65
 
 
-@pytest.mark.parametrize("name", ["own_loop", "with_lightning", "with_avalanche"])
+@pytest.mark.parametrize("name", ["own_loop", "with_lightning", "with_avalanche", "with_gymnasium"])
 def test_a_place_that_is_left(name):
     if name == "with_avalanche" and not BESIDE.is_dir():
         pytest.skip(f"Avalanche is not in {BESIDE}; make test puts it there")
@@ -51,10 +51,10 @@ def test_a_place_that_is_left(name):
 
 
 if __name__ == "__main__":
-    names = ("with_river", "with_sklearn", "with_lightning", "with_avalanche", "own_loop")
+    names = sorted(path.stem for path in (ROOT / "examples").glob("with_*.py"))
     results = {
         "command": "python tests/adapters/test_adapters_forget_less.py",
         "versions": pool.versions(),
-        "percent": {name: run(name) for name in names},
+        "percent": {name: run(name) for name in (*names, "own_loop")},
     }
     pool.write_json(ROOT / "results/adapters.json", results)

@@ -56,14 +56,17 @@ class Features:
         """A row; without `learn` nothing is taken in: no statistics, no new features."""
         numbers = torch.full((self.width,), math.nan, dtype=torch.float64)
         hot = torch.zeros(self.width, dtype=torch.float64)
-        for name in sorted(x, key=str):
-            value = x[name]
-            if is_missing(value):
-                continue
-            if isinstance(value, str):
-                hot[self._place((name, value), learn)] = 1
+        there = {name: x[name] for name in sorted(x, key=str) if not is_missing(x[name])}
+        read = {  # all of it, before any feature is given a place
+            (name, value) if isinstance(value, str) else name: _finite(name, value)
+            for name, value in there.items()
+        }
+        for feature, value in read.items():
+            place = self._place(feature, learn)
+            if value is None:
+                hot[place] = 1
             else:
-                numbers[self._place(name, learn)] = _finite(name, value)
+                numbers[place] = value
         missing = numbers.isnan()
         if learn:
             self.running.add(numbers[None], missing[None])
@@ -79,7 +82,10 @@ class Features:
         return place
 
 
-def _finite(name: Hashable, value: Any) -> float:
+def _finite(name: Hashable, value: Any) -> float | None:
+    """A feature's number; None for a text."""
+    if isinstance(value, str):
+        return None
     try:
         number = float(value)
     except (TypeError, ValueError):
