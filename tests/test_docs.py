@@ -13,6 +13,23 @@ import taskfree
 ROOT = Path(__file__).parents[1]
 
 
+def test_the_first_page_is_enough(tmp_path):
+    """In a new environment, by the page's own commands and nothing else."""
+    page = (ROOT / "docs/index.md").read_text()
+    [install] = re.findall(r"```sh\n(.*?)\n```", page)
+    assert install == "pip install -e ."
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "new"], check=True)
+    python = tmp_path / "new" / "bin" / "python"
+    pinned = ["--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
+    subprocess.run([python, "-m", "pip", "install", *pinned, "-e", ROOT], check=True)
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert re.fullmatch(r"and with taskfree \d+ %", said[-1])
+    assert any(line.startswith("step ") for line in said), "nothing was consolidated"
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")

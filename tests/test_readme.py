@@ -3,10 +3,13 @@
 import itertools
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
+
+from taskfree import cli
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -476,6 +479,31 @@ def test_the_code_runs(page, tmp_path, monkeypatch):
     names = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         exec(compile(block, page.name, "exec"), names)
+
+
+COMMANDS = sorted(
+    {
+        found
+        for page in PAGES
+        for found in re.findall(r"^(?: {4})?taskfree ([^#\n]+?) *(?:#.*)?$", page.read_text(), re.M)
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_are_understood(command, monkeypatch):
+    """What they do is tried elsewhere; here, that they are spelled right."""
+    understood = []
+    for name in ("learn", "predict", "inspect", "report"):
+        monkeypatch.setattr(f"taskfree.feed.{name}.run", understood.append)
+    for name in ("tracks", "label"):
+        monkeypatch.setattr(f"taskfree.faces.{name}.run", understood.append)
+    for name in cli.EXPERIMENTS:
+        monkeypatch.setattr(f"taskfree.experiments.{name}.run", understood.append)
+    monkeypatch.setattr("taskfree.robots.record.run", understood.append)
+    monkeypatch.setattr("taskfree.watch.run", understood.append)
+    assert cli.main(shlex.split(command)) == 0
+    assert len(understood) == 1
 
 
 @pytest.mark.parametrize("name", WRITTEN)
