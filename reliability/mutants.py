@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -45,11 +46,28 @@ also_copy = ["tests", "README.md", "pyproject.toml", "docs", "results", "CHANGEL
 
 
 RANKS = r"_ranks|_written|dist\.|joint\.places|join_all|which\.whole"
+MUTATED = Path("mutants/src/taskfree")
+UNTESTED, SKIPPED = 33, 34
+"""How mutmut says that no test runs a function, and that a mutant was not tried."""
 UNCHANGED = "mutmut runs the tests on the code as it is, and stops if one fails"
 
 
-def run(mutmut: Path, core: tuple[str, ...] = CORE) -> dict[str, object]:
-    """Counts of mutants by module, and the survivors."""
+def run(
+    mutmut: Path, core: tuple[str, ...] = CORE, folder: Path | None = None
+) -> dict[str, object]:
+    """Counts of mutants by module, and the survivors; in a folder of before it goes on there."""
+    if folder is None:
+        folder = _copied()
+        _mutmut(mutmut, folder, "taskfree.state.*")  # makes all mutants, and tries these
+    _leave_out(folder / MUTATED, core)
+    _mutmut(mutmut, folder)
+    found = collect(folder / MUTATED, core)
+    shutil.rmtree(folder)
+    return found
+
+
+def _copied() -> Path:
+    """A folder with all that the tests need."""
     folder = Path(tempfile.mkdtemp(prefix="taskfree-mutants-"))
     for name in ("src", "tests", "docs", "results"):
         shutil.copytree(ROOT / name, folder / name)
@@ -57,14 +75,38 @@ def run(mutmut: Path, core: tuple[str, ...] = CORE) -> dict[str, object]:
         shutil.copy(ROOT / name, folder)
     settings = (ROOT / "pyproject.toml").read_text() + SETTINGS
     (folder / "pyproject.toml").write_text(settings)
-    with open(folder / "log", "w") as log:
+    return folder
+
+
+def _mutmut(mutmut: Path, folder: Path, *names: str) -> None:
+    """Try the mutants of these names, or all that have not been tried."""
+    with open(folder / "log", "a") as log:
         subprocess.run(
-            [mutmut, "run", "--max-children", "2"], cwd=folder, stdout=log, stderr=log,
+            [mutmut, "run", "--max-children", "2", *names], cwd=folder, stdout=log, stderr=log,
             env={**os.environ, "PYTHONPATH": ""}, check=True,
         )  # fmt: skip
-    found = collect(folder / "mutants" / "src" / "taskfree", core)
-    shutil.rmtree(folder)
-    return found
+
+
+def _leave_out(folder: Path, core: tuple[str, ...]) -> None:
+    """Have mutmut not try what is not counted: no test can notice it, so all would be run."""
+    for name in core:
+        file = folder / f"{name}.py.meta"
+        said = json.loads(file.read_text())
+        for key, _, counts in _mutants(folder / f"{name}.py", said["exit_code_by_key"]):
+            if not counts and said["exit_code_by_key"][key] is None:
+                said["exit_code_by_key"][key] = SKIPPED
+        file.write_text(json.dumps(said))
+
+
+def _mutants(file: Path, keys: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
+    """Every mutant of a module, what it changes, and whether it counts."""
+    functions = _functions(file)
+    for key in keys:
+        own = key.rpartition(".")[2]
+        before = functions[own.rpartition("__mutmut_")[0] + "__mutmut_orig"]
+        difference = _difference(before, functions[own])
+        text = _only_text(before, functions[own])
+        yield key, difference, not text and not re.search(RANKS, f"{own} {difference}")
 
 
 def collect(folder: Path, core: tuple[str, ...] = CORE) -> dict[str, object]:
@@ -73,19 +115,15 @@ def collect(folder: Path, core: tuple[str, ...] = CORE) -> dict[str, object]:
     survivors = []
     for name in core:
         codes = json.loads((folder / f"{name}.py.meta").read_text())["exit_code_by_key"]
-        functions = _functions(folder / f"{name}.py")
         counts = modules[name] = {"mutants": 0, "killed": 0, "not counted": 0}
-        for key, code in codes.items():
-            own = key.rpartition(".")[2]
-            original = own.rpartition("__mutmut_")[0] + "__mutmut_orig"
-            before, after = functions[original], functions[own]
-            difference = _difference(before, after)
-            if _only_text(before, after) or re.search(RANKS, f"{own} {difference}"):
+        for key, difference, counted in _mutants(folder / f"{name}.py", codes):
+            if not counted:
                 counts["not counted"] += 1
                 continue
+            lives = codes[key] in (0, None, UNTESTED, SKIPPED)
             counts["mutants"] += 1
-            counts["killed"] += code not in (0, None, 33)  # 33: no test runs the function
-            if code in (0, None, 33):
+            counts["killed"] += not lives
+            if lives:
                 survivors.append(f"{key}: {difference}")
     total, killed = (sum(m[what] for m in modules.values()) for what in ("mutants", "killed"))
     return {

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from taskfree import Learner
-from taskfree.grow import grow
+from taskfree.grow import fit, grow
 from taskfree.how import MAS
 from taskfree.when import Every
 from taskfree.which import Hardest
@@ -154,3 +154,34 @@ def test_lbfgs_cannot_grow():
     with pytest.raises(ValueError, match="LBFGS"):
         grow(learner, 3)
     assert model.out_features == 2
+
+
+def test_a_model_whose_head_was_replaced_is_held_where_it_was_known():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    how = MAS(1e6)
+    how.consolidate(model, torch.randn(20, 3))
+    how.pull_back(model, optimizer)  # it has looked at the model
+    head = nn.Linear(4, 3)
+    with torch.no_grad():
+        head.weight[:2], head.bias[:2] = model[2].weight, model[2].bias
+    model[2] = head
+    known = model[2].weight[:2].detach().clone()
+    fit(how, model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = head.weight[2].detach().clone()
+    with torch.no_grad():
+        head.weight += 1
+    how.pull_back(model, optimizer)
+    torch.testing.assert_close(head.weight[:2], known, atol=1e-3, rtol=0)
+    assert torch.equal(head.weight[2], before + 1), "what is new is free"
+    how.consolidate(model, torch.randn(20, 3))
+
+
+def test_a_model_that_has_become_smaller_is_refused():
+    how = MAS(1.0)
+    how.consolidate(nn.Linear(3, 4), torch.randn(5, 3))
+    with pytest.raises(ValueError, match="weight has become smaller, \\[2, 3\\] after \\[4, 3\\]"):
+        fit(how, nn.Linear(3, 2))
+    assert how.importance["weight"].shape == (4, 3)

@@ -276,3 +276,37 @@ def test_what_makes_a_step_safe(lr, loss, dtype, safe):
     assert guards.step_is_safe(optimizer, loss), "there is no gradient to follow"
     value.grad = torch.ones_like(value)
     assert guards.step_is_safe(optimizer, loss) is safe
+
+
+def test_a_bad_loss_alone_raises_too_and_changes_nothing():
+    learner = make()
+    good = list(batches(3))
+    for x, y in good[:2]:
+        learner.learn(x, y)
+    before = snapshot(learner)
+    x, (classes, weight) = good[2]
+    weight = weight.clone()
+    weight[2] = -1.0
+    with pytest.raises(NotFiniteError, match="1 of 5 new samples"):
+        learner.learn(x, (classes, weight))
+    assert_same(snapshot(learner), before)
+    assert learner.skipped == 0
+
+
+def test_bad_inputs_and_bad_losses_of_one_batch_are_both_counted():
+    learner = make(on_bad="skip")
+    x, (classes, weight) = next(batches(1))
+    x, weight = x.clone(), weight.clone()
+    x[0], x[4] = torch.nan, torch.inf
+    weight[2] = -1.0
+    with pytest.warns(UserWarning, match="skipped"):
+        report = learner.learn(x, (classes, weight))
+    assert report.skipped == learner.skipped == 3
+    assert len(learner.which) == 2
+
+
+def test_a_loss_that_refuses_says_what_the_model_gave():
+    model = nn.Linear(3, 2)
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), loss=CROSS_ENTROPY)
+    with pytest.raises(ValueError, match=r"with outputs of float32\[2\]"):
+        learner.learn(torch.randn(4, 3), torch.zeros(4, 5, dtype=torch.long))

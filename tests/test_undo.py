@@ -1,8 +1,11 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
 
 from same import assert_same
+from taskfree import MAS, Every, Learner
 from taskfree.undo import Undo
 
 
@@ -147,3 +150,30 @@ def test_copies_fit_only_what_is_alike():
     torch.nn.init.zeros_(model[0].weight)
     undo.restore()
     assert torch.equal(model[0].weight, torch.ones(3, 2))
+
+
+def test_a_copy_of_a_learner_is_taken_back_by_itself():
+    class Fails(MAS):
+        fails = False
+
+        def consolidate(self, model, inputs):
+            if self.fails:
+                raise OSError("no memory")
+            super().consolidate(model, inputs)
+
+    model = nn.Linear(3, 2)
+    learner = Learner(
+        model, torch.optim.SGD(model.parameters(), lr=0.1),
+        loss=nn.CrossEntropyLoss(reduction="none"), when=Every(2), how=Fails(1.0),
+    )  # fmt: skip
+    x, y = torch.randn(4, 3), torch.tensor([0, 1, 1, 0])
+    learner.learn(x, y)
+    other = copy.deepcopy(learner)
+    other.how.fails = True
+    before = {name: value.clone() for name, value in other.state_dict().items()}
+    with pytest.raises(OSError, match="no memory"):
+        other.learn(x, y)
+    after = other.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    other.how.fails = False
+    assert other.learn(x, y).consolidated

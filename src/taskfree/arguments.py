@@ -74,25 +74,8 @@ def learner(
             f"optimizer must be a torch.optim.Optimizer over the model's parameters, "
             f"got {type(optimizer).__name__}"
         )
-    if not callable(loss):
-        raise TypeError(f"loss must be a function of outputs and targets, got {loss!r}")
-    for name, given in parts.items():
-        wanted = {"when": "update", "which": "join", "how": "consolidate"}[name]
-        if (
-            given is not None
-            and given is not ...
-            and (isinstance(given, type) or not hasattr(given, wanted))
-        ):
-            raise TypeError(
-                f"{name} must be None or an object of taskfree.{name}, got {given!r}; "
-                f"taskfree.{name} lists them"
-            )
-    reduction = getattr(loss, "reduction", "none")
-    if reduction != "none":
-        raise ValueError(
-            f"loss must return one value a sample, got {loss} with reduction={reduction!r}; "
-            "make it with reduction='none'"
-        )
+    per_sample(loss)
+    components(parts)
     for value in (*model.parameters(), *model.buffers()):
         if is_lazy(value):
             raise ValueError(
@@ -110,4 +93,31 @@ def learner(
         raise ValueError(
             "optimizer holds none of the model's trainable parameters; "
             "make it from model.parameters()"
+        )
+
+
+def components(parts: Mapping[str, object]) -> None:
+    """Raise if when, which and how are not such parts."""
+    for name, given in parts.items():
+        wanted = {"when": "update", "which": "join", "how": "consolidate"}[name]
+        if (
+            given is not None
+            and given is not ...
+            and (isinstance(given, type) or not hasattr(given, wanted))
+        ):
+            raise TypeError(
+                f"{name} must be None or an object of taskfree.{name}, got {given!r}; "
+                f"taskfree.{name} lists them"
+            )
+
+
+def per_sample(loss: object) -> None:
+    """Raise if a loss is plainly not one of every sample."""
+    if not callable(loss):
+        raise TypeError(f"loss must be a function of outputs and targets, got {loss!r}")
+    reduction = getattr(loss, "reduction", "none")
+    if reduction != "none":
+        raise ValueError(
+            f"loss must return one value a sample, got {loss} with reduction={reduction!r}; "
+            "make it with reduction='none'"
         )

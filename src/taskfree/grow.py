@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import gt
 from typing import Any
 
 import torch
@@ -10,10 +11,11 @@ from torch import Tensor, nn
 from torch.optim import LBFGS
 
 from taskfree import arguments
+from taskfree.how import Importance
 from taskfree.importance import unwrapped
 from taskfree.learner import Learner
 
-__all__ = ["grow"]
+__all__ = ["fit", "grow"]
 
 
 @torch.no_grad()
@@ -57,6 +59,35 @@ def grow(learner: Learner, outputs: int, layer: str | None = None) -> None:
         importance, anchor = learner.how.importance, learner.how.anchor
         learner.how.importance = _all_longer(importance, new, outputs)
         learner.how.anchor = _all_longer(anchor, new, outputs)
+
+
+@torch.no_grad()
+def fit(how: Importance, model: nn.Module) -> None:
+    """Make what is known fit a model some of whose layers were replaced by larger ones.
+
+    As other libraries do it. What is new has an importance of 0; what was known keeps its own.
+
+    >>> from taskfree.how import MAS
+    >>> how = MAS(1.0)
+    >>> how.consolidate(nn.Linear(3, 2), torch.ones(1, 3))
+    >>> fit(how, nn.Linear(3, 4))
+    >>> how.importance["weight"].shape, float(how.importance["weight"][2:].sum())
+    (torch.Size([4, 3]), 0.0)
+    """
+    state = dict(how.state_dict())
+    for name, parameter in unwrapped(model).named_parameters():
+        for key in (f"importance.{name}", f"anchor.{name}"):
+            old = state.get(key)
+            if old is None or old.shape == parameter.shape:
+                continue
+            if old.dim() != parameter.dim() or any(map(gt, old.shape, parameter.shape)):
+                raise ValueError(
+                    f"{name} has become smaller, {list(parameter.shape)} after {list(old.shape)}; "
+                    "what is known of it has no place any more"
+                )
+            state[key] = parameter.new_zeros(parameter.shape)
+            state[key][tuple(slice(size) for size in old.shape)] = old
+    how.load_state_dict(state)  # also where no shape has changed: parameters may be others
 
 
 def _head(model: nn.Module, layer: str | None) -> tuple[str, nn.Linear]:

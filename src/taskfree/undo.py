@@ -36,7 +36,7 @@ class Undo:
         self._named_buffers = [m._buffers for whole in modules for m in whole.modules()]
         self._first = next(modules[0].parameters())
         self._optimizer = optimizer
-        self._parts = [vars(part) for part in parts]
+        self._parts = parts  # not their dicts, which a copy of all this would not share
         self._buffers = _Copies()
         self._changed = _Copies()
         self._kept = False
@@ -45,7 +45,7 @@ class Undo:
         """Remember all but the parameters and the optimizer's state."""
         self._kept = False
         self._random = random_state(self._first.device)
-        self._attributes = [attributes.copy() for attributes in self._parts]
+        self._attributes = [vars(part).copy() for part in self._parts]
         self._places = [
             (buffers, name, tensor)
             for buffers in filter(None, self._named_buffers)
@@ -69,9 +69,9 @@ class Undo:
 
     def restore(self) -> None:
         """Go back to what was remembered."""
-        for attributes, before in zip(self._parts, self._attributes, strict=True):
-            attributes.clear()
-            attributes.update(before)
+        for part, before in zip(self._parts, self._attributes, strict=True):
+            vars(part).clear()
+            vars(part).update(before)
         for buffers, name, tensor in self._places:
             buffers[name] = tensor
         self._buffers.put_back()

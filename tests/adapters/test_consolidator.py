@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -31,6 +33,7 @@ def consolidated(consolidator, batches, model, optimizer):
         optimizer.zero_grad()
         loss.backward()
         consolidator.after_backward(model)
+        consolidator.before_step(model)
         optimizer.step()
         consolidator.after_step(model, [optimizer], x, y, loss.item())
 
@@ -95,6 +98,64 @@ def test_gathered_gradients_weigh_the_buffer_once():
         torch.testing.assert_close(value.grad, expected)
 
 
-def test_the_hardest_samples_need_a_loss():
-    with pytest.raises(ValueError, match="pass loss"):
-        Consolidator(which=Hardest(10))
+def test_none_means_none_as_in_the_learner():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    consolidator = Consolidator(when=None, which=None, how=None)
+    consolidated(consolidator, stream(), model, optimizer)
+    plain = network()
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.2)
+    for x, y in stream():
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(plain(x), y).backward()
+        optimizer.step()
+    for ours, expected in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(ours, expected)
+    assert list(consolidator.state_dict()) == ["consolidations"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"which": Hardest(10)}, "pass loss"),
+        ({"loss": nn.CrossEntropyLoss()}, "reduction='none'"),
+        ({"when": Plateau}, "when must be None or an object"),
+        ({"loss": 3}, "loss must be a function"),
+    ],
+)
+def test_wrong_parts_are_named(arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        Consolidator(**arguments)
+
+
+def test_targets_that_are_needed_are_asked_for():
+    model = network()
+    x, _ = next(stream())
+    with pytest.raises(ValueError, match="no targets to learn its samples again by"):
+        Consolidator(LOSS).after_step(model, [], x, None, 0.5)
+
+
+def test_samples_of_another_kind_are_refused():
+    model, consolidator = network(), Consolidator(LOSS)
+    x, y = next(stream())
+    consolidator.after_step(model, [], x, y, 0.5)
+    with pytest.raises(ValueError, match="do not fit the buffer"):
+        consolidator.after_step(model, [], x, y.double(), 0.5)
+
+
+def test_a_loss_that_is_not_of_every_sample_is_refused():
+    x, y = next(stream())
+    with pytest.raises(ValueError, match="one value a sample"):
+        Consolidator(lambda outputs, targets: outputs.mean()).after_step(network(), [], x, y, 0.5)
+
+
+def test_a_sample_whose_loss_is_not_finite_is_not_kept():
+    model, consolidator = network(), Consolidator(LOSS)
+    x, y = next(stream())
+    x = x.clone()
+    x[3] = math.nan
+    consolidator.after_step(model, [], x, y, 0.5)
+    assert len(consolidator.which) == 19
+    consolidator.after_step(model, [], x * math.nan, y, 0.5)
+    consolidator.after_backward(model)
+    assert all(value.grad.isfinite().all() for value in model.parameters())

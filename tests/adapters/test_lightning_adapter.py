@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from taskfree import Plateau
+from taskfree import MAS, Plateau
 from taskfree.adapters.lightning import Consolidate
 from taskfree.streams import ball
 
@@ -108,6 +108,54 @@ def test_gathered_gradients(tmp_path):
     fit(Consolidate(when=plain), tmp_path, limit_train_batches=1)
     fit(Consolidate(when=several), tmp_path, limit_train_batches=1, accumulate_grad_batches=4)
     assert told[0] == pytest.approx(told[1])
+
+
+class Counted(MAS):
+    def __init__(self, strength, **options):
+        super().__init__(strength, **options)
+        self.added = self.pulled = 0
+
+    def add_gradients(self, model):
+        self.added += 1
+        super().add_gradients(model)
+
+    def pull_back(self, model, optimizer):
+        self.pulled += 1
+        super().pull_back(model, optimizer)
+
+
+def test_the_penalty_counts_once_a_step(tmp_path):
+    how = Counted(0.1, penalty="gradient")
+    fit(Consolidate(how=how), tmp_path, limit_train_batches=10, accumulate_grad_batches=5)
+    assert (how.added, how.pulled) == (2, 2)
+
+
+def test_lbfgs_is_pulled_back_once_a_step(tmp_path, monkeypatch):
+    def lbfgs(self):
+        return torch.optim.LBFGS(self.parameters(), lr=0.1, max_iter=5)
+
+    monkeypatch.setattr(Network, "configure_optimizers", lbfgs)
+    how = Counted(0.1)
+    fit(Consolidate(how=how), tmp_path, limit_train_batches=10)
+    assert how.pulled == 10
+    with pytest.raises(ValueError, match="LBFGS does not find"):
+        fit(Consolidate(LOSS), tmp_path)
+
+
+def test_a_batch_that_is_skipped_is_skipped(tmp_path):
+    class Skips(Network):
+        def training_step(self, batch, number):
+            return None if number == 3 else super().training_step(batch, number)
+
+    callback = Consolidate(LOSS)
+    fit(callback, tmp_path, Skips(), limit_train_batches=10)
+    assert len(callback.consolidator.which) == 30
+
+
+@pytest.mark.parametrize("batch", [{"x": 1}, (1, 2, 3)])
+def test_a_batch_that_cannot_be_taken_apart(batch):
+    with pytest.raises(ValueError, match="unpack"):
+        Consolidate().unpack(batch)
 
 
 def test_the_number_of_consolidations_is_logged(tmp_path):

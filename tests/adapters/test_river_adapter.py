@@ -30,9 +30,17 @@ def test_features_that_come_late_share_places():
     for number in range(20):
         features.encode({f"f{number}": 1.0})
     assert len(features.places) == 8
-    row = features.encode({"f15": 5.0, "f3": 7.0}, learn=False)
-    assert row[3] != 0
-    assert (row[8:] != 0).sum() == 1
+    values, numbers = features.encode({"f15": 5.0, "f3": 7.0}, learn=False)
+    assert values[3] == 7
+    assert sorted(values[8:].tolist()) == [0, 5]
+    assert torch.equal(numbers, (values != 0).double())
+
+
+def test_a_feature_that_nothing_was_learned_of_says_nothing():
+    features = Features(10)
+    features.encode({"a": 1.0})
+    with_it = features.encode({"a": 2.0, "b": 1e6, "c": "x"}, learn=False)
+    assert torch.equal(with_it, features.encode({"a": 2.0}, learn=False))
 
 
 def test_the_order_of_features_does_not_matter():
@@ -98,4 +106,22 @@ def test_a_network_of_ones_own_in_a_pipeline():
 def test_missing_numbers_count_as_not_there():
     features = Features(5)
     features.encode({"a": 1.0})
-    assert features.encode({"a": None, "b": ""}, learn=False).tolist() == [0.0] * 5
+    assert not features.encode({"a": None, "b": ""}, learn=False).any()
+
+
+@pytest.mark.parametrize("label", ["none", "NA", "?", "", 0, False, ("a", 1)])
+def test_labels_may_be_anything(label):
+    model = Classifier()
+    for _ in range(20):
+        model.learn_one({"a": 0.0}, label)
+        model.learn_one({"a": 5.0}, "another")
+    assert model.predict_one({"a": 0.0}) == label
+
+
+def test_a_network_that_cannot_grow_is_refused_at_once():
+    for model, message in (
+        (torch.nn.Linear(3, 2), "model must be a function that makes a network"),
+        (lambda inputs, outputs: torch.nn.LayerNorm(inputs), "model has no linear layer"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            Classifier(model).learn_one({"a": 1.0}, "x")

@@ -81,3 +81,25 @@ def test_the_random_numbers_of_others_are_left_alone(digits):
     before = torch.random.get_rng_state()
     Classifier(passes=1).fit(*digits)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def shifted(regime, rows, seed):
+    """Two regimes far apart: of the inputs, and of what is asked."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(rows, 2))
+    return np.column_stack([x + 20 * regime, np.full(rows, regime)]), x[:, 0] + 20 * regime
+
+
+def test_what_is_kept_is_learned_in_the_scale_of_the_day():
+    model = Regressor()
+    (X, y), (X_later, y_later) = shifted(0, 1000, 0), shifted(1, 1000, 1)
+    model.partial_fit(X, y).partial_fit(X_later, y_later)
+    held = model.online_.learner.which
+    old = held.inputs[:, 2] == 0
+    assert old.any()
+    assert held.inputs[old, 0].abs().max() < 6, "as they came, not as they were scaled"
+    assert held.targets[old].abs().max() < 6
+    tests, answers = shifted(0, 200, 2)
+    plain = Regressor(buffer=0, strength=0).partial_fit(X, y).partial_fit(X_later, y_later)
+    error, forgot = (np.abs(one.predict(tests) - answers).mean() for one in (model, plain))
+    assert error < 2 < forgot

@@ -126,7 +126,7 @@ def test_classes_grow_and_1_is_1():
 def test_numbers_are_scaled_as_they_come_and_back():
     numbers = Numbers()
     for values in ([10.0, 20.0], [30.0, 60.0]):
-        scaled = numbers.encode(values)
+        scaled = numbers.scaled(numbers.encode(values))
         assert torch.allclose(numbers.unscaled(scaled), torch.tensor(values).double(), atol=1e-5)
     assert float(numbers.running.mean) == 30
 

@@ -9,12 +9,14 @@ not need to know where experiences begin and end.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import EllipsisType
 from typing import Any
 
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 
 from taskfree.adapters.consolidator import Consolidator
+from taskfree.grow import fit
 from taskfree.how import Importance
 from taskfree.when import Trigger
 from taskfree.which import Buffer
@@ -33,9 +35,14 @@ class Consolidation(SupervisedPlugin):  # type: ignore[misc]
     Args:
         loss: a function of outputs and targets that returns one value a sample, as the strategy's
             criterion does on average; None learns no sample again.
-        when: the trigger; one that needs no thresholds if not said.
-        which: the buffer; the 30 hardest samples if not said, or without `loss` the 100 newest.
-        how: the way to keep knowledge; MAS with a strength that has no units if not said.
+        when: the trigger; None never consolidates. One that needs no thresholds if not said.
+        which: the buffer; None keeps no samples. The 30 hardest samples if not said, or without
+            `loss` the 100 newest.
+        how: the way to keep knowledge; None keeps none. MAS with a strength that has no units if
+            not said.
+
+    Layers that get more outputs, as an IncrementalClassifier's do, keep what is known: what is new
+    has no importance yet.
     """
 
     supports_distributed = False
@@ -44,12 +51,21 @@ class Consolidation(SupervisedPlugin):  # type: ignore[misc]
         self,
         loss: Callable[[Any, Any], Tensor] | None = cross_entropy,
         *,
-        when: Trigger | None = None,
-        which: Buffer | None = None,
-        how: Importance | None = None,
+        when: Trigger | EllipsisType | None = ...,
+        which: Buffer | EllipsisType | None = ...,
+        how: Importance | EllipsisType | None = ...,
     ) -> None:
         super().__init__()
         self.consolidator = Consolidator(loss, when=when, which=which, how=how)
+
+    def before_training_exp(self, strategy: Any, **_: Any) -> None:
+        """Avalanche has adapted the model to what comes: layers may be others, and larger."""
+        if self.consolidator.how is not None:
+            fit(self.consolidator.how, strategy.model)
+
+    def before_update(self, strategy: Any, **_: Any) -> None:
+        """The optimizer is about to step."""
+        self.consolidator.before_step(strategy.model)
 
     def after_backward(self, strategy: Any, **_: Any) -> None:
         """The gradients of the new samples are there."""

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import EllipsisType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from taskfree import batch
+from taskfree import arguments, batch
 from taskfree.batch import Batch
 from taskfree.how import MAS, Importance
 from taskfree.importance import evaluating
 from taskfree.state import nest, part
-from taskfree.when import Decision, Settled, Trigger
+from taskfree.when import Decision, Never, Settled, Trigger
 from taskfree.which import Buffer, Hardest, Recent
 
 __all__ = ["Consolidator"]
 
 
 class Consolidator:
-    """Two calls a step: `after_backward`, then, when the optimizer has stepped, `after_step`.
+    """Three calls a step: `after_backward`, `before_step` and `after_step` of the optimizer.
 
     Args:
         loss: a function of outputs and targets that returns one value a sample. Without it no
             sample is learned again: the buffer only estimates importance.
-        when: the trigger; one that needs no thresholds if not said.
-        which: the buffer; the 30 hardest samples if not said, or without `loss` the 100 newest.
-        how: the way to keep knowledge; MAS with a strength that has no units if not said.
+        when: the trigger; None never consolidates. One that needs no thresholds if not said.
+        which: the buffer; None keeps no samples, and importance is estimated on the new ones. The
+            30 hardest samples if not said, or without `loss` the 100 newest.
+        how: the way to keep knowledge; None keeps none. MAS with a strength that has no units if
+            not said.
 
     >>> model = nn.Linear(2, 2)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -39,6 +42,7 @@ class Consolidator:
     ...     loss = nn.functional.cross_entropy(model(x), y)
     ...     loss.backward()
     ...     keep.after_backward(model)
+    ...     keep.before_step(model)
     ...     optimizer.step()
     ...     optimizer.zero_grad()
     ...     decision = keep.after_step(model, [optimizer], x, y, loss.item())
@@ -50,26 +54,29 @@ class Consolidator:
         self,
         loss: Callable[[Any, Any], Tensor] | None = None,
         *,
-        when: Trigger | None = None,
-        which: Buffer | None = None,
-        how: Importance | None = None,
+        when: Trigger | EllipsisType | None = ...,
+        which: Buffer | EllipsisType | None = ...,
+        how: Importance | EllipsisType | None = ...,
     ) -> None:
-        if loss is None and isinstance(which, Hardest):
+        arguments.components({"when": when, "which": which, "how": how})
+        if loss is not None:
+            arguments.per_sample(loss)
+        elif isinstance(which, Hardest):
             raise ValueError(
                 "which=Hardest(...) needs the loss of every sample: pass loss, one that is made "
                 "with reduction='none', or which=Recent(...) or Reservoir(...)"
             )
-        self.loss = loss
-        if which is None:
+        if which is ...:
             which = Recent(100) if loss is None else Hardest(30)
-        self.when: Trigger = Settled() if when is None else when
-        self.which: Buffer = which
-        self.how: Importance = MAS(0.01, penalty="relative") if how is None else how
+        self.loss = loss
+        self.when: Trigger = Settled() if when is ... else Never() if when is None else when
+        self.which: Buffer | None = which
+        self.how: Importance | None = MAS(0.01, penalty="relative") if how is ... else how
         self.consolidations = 0
         self._held_loss = 0.0
 
     def after_backward(self, model: nn.Module, share: float = 1.0) -> None:
-        """Add the gradients of what is kept: of the buffer's mean loss, and of the penalty.
+        """Add the gradients of the buffer's mean loss.
 
         Args:
             model: the one that learns.
@@ -77,12 +84,15 @@ class Consolidator:
                 over several batches.
         """
         self._held_loss = 0.0
-        if self.loss is not None and len(self.which):
-            outputs = batch.call(model, self.which.inputs)
-            held = self.loss(outputs, self.which.targets).mean()
+        if self.loss is not None and self.which is not None and len(self.which):
+            held = self._losses(model, self.which.inputs, self.which.targets).mean()
             (share * held).backward()  # type: ignore[no-untyped-call]
             self._held_loss = held.item()
-        self.how.add_gradients(model)
+
+    def before_step(self, model: nn.Module) -> None:
+        """Add the gradients of the penalty, if it has any."""
+        if self.how is not None:
+            self.how.add_gradients(model)
 
     def after_step(
         self,
@@ -102,35 +112,67 @@ class Consolidator:
             loss: their mean loss, before the step.
         """
         for optimizer in optimizers:
-            self.how.pull_back(model, optimizer)
+            if self.how is not None:
+                self.how.pull_back(model, optimizer)
         decision = self.when.update(loss + self._held_loss)
-        if decision == "plateau":
-            self.how.consolidate(model, self.which.inputs if len(self.which) else inputs)
+        if decision == "plateau" and self.how is not None:
+            known = self.which.inputs if self.which is not None and len(self.which) else inputs
+            self.how.consolidate(model, known)
             self.consolidations += 1
-        if targets is None:
-            targets = torch.zeros(batch.rows(inputs))
-        x, y = self.which.join(batch.without_graph(inputs), batch.without_graph(targets))
-        self.which.update(self._losses(model, x, y))
+        if self.which is not None:
+            self._choose(self.which, model, batch.without_graph(inputs), targets)
         return decision
 
     @torch.no_grad()
-    def _losses(self, model: nn.Module, x: Batch, y: Batch) -> Tensor:
+    def _choose(self, which: Buffer, model: nn.Module, x: Batch, targets: Batch | None) -> None:
+        """Have the buffer choose among what it holds and the new samples whose loss is finite."""
         if self.loss is None:
-            return torch.zeros(batch.rows(x))
+            which.join(x, torch.zeros(batch.rows(x)))
+            which.update(torch.zeros(len(which) + batch.rows(x)))
+            return
+        if targets is None:
+            raise ValueError(
+                "there is a loss, but the batch has no targets to learn its samples again by; say "
+                "how a batch is taken apart, or leave out loss"
+            )
+        y = batch.without_graph(targets)
+        which.check(x, y)
         with evaluating(model):
-            return self.loss(batch.call(model, x), y)
+            new = self._losses(model, x, y)
+            good = new.isfinite()
+            if not good.any():
+                return
+            which.join(batch.take(x, good), batch.take(y, good))
+            held = self._losses(model, which.inputs, which.targets) if len(which) else new[:0]
+        which.update(torch.cat([held, new[good]]))
+
+    def _losses(self, model: nn.Module, x: Batch, y: Batch) -> Tensor:
+        assert self.loss is not None
+        losses = self.loss(batch.call(model, x), y)
+        if losses.shape != (batch.rows(x),):
+            raise ValueError(
+                f"loss must return one value a sample, shape [{batch.rows(x)}], got "
+                f"{list(losses.shape)}; make it with reduction='none' and take the mean over all "
+                "but the first dimension"
+            )
+        return losses
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that later steps depend on."""
-        parts = {"when": self.when, "which": self.which, "how": self.how}
         state = {"consolidations": torch.tensor(self.consolidations)}
-        for name, component in parts.items():
-            state |= nest(name, component.state_dict())  # type: ignore[attr-defined]
+        for name, component in self._parts().items():
+            state |= nest(name, component.state_dict())
         return state
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from a saved state."""
-        self.when.load_state_dict(part("when", state))
-        self.which.load_state_dict(part("which", state))
-        self.how.load_state_dict(part("how", state))
+    def load_state_dict(
+        self, state: Mapping[str, Tensor], device: torch.device | None = None
+    ) -> None:
+        """Continue from a saved state, on the device that the model is on."""
+        moved = {name: value.to(device) for name, value in state.items()}
+        for name, component in self._parts().items():
+            component.load_state_dict(part(name, moved))
         self.consolidations = int(state["consolidations"])
+
+    def _parts(self) -> dict[str, Any]:
+        parts = {"when": self.when, "which": self.which, "how": self.how}
+        return {name: component for name, component in parts.items() if component is not None}

@@ -31,8 +31,8 @@ SHARED = 0.2
 class Features:
     """Dicts of features as rows of numbers; features may come and go.
 
-    A number is brought to a mean of 0 and a deviation of 1, as known so far; a text is a feature of
-    its own that is 1. What is missing is 0.
+    A row is two: the values, and where they are numbers, which `Scale` brings to a mean of 0 and a
+    deviation of 1. A text is a feature of its own that is 1. What is missing is 0.
 
     Args:
         places: how many numbers a row has. The last fifth is shared, by a hash, by features that
@@ -42,8 +42,9 @@ class Features:
     >>> row = features.encode({"speed": 10.0, "road": "wet"})
     >>> features.places
     {('road', 'wet'): 0, 'speed': 1}
-    >>> features.encode({"speed": 12.0})[:2], features.encode({"road": "wet"})[:2]
-    (tensor([0., 1.]), tensor([1., 0.]))
+    >>> features.encode({"speed": 12.0, "road": "dry"})[:, :3]
+    tensor([[ 0., 12.,  1.],
+            [ 0.,  1.,  0.]], dtype=torch.float64)
     """
 
     def __init__(self, places: int) -> None:
@@ -54,8 +55,7 @@ class Features:
 
     def encode(self, x: Mapping[Hashable, Any], learn: bool = True) -> Tensor:
         """A row; without `learn` nothing is taken in: no statistics, no new features."""
-        numbers = torch.full((self.width,), math.nan, dtype=torch.float64)
-        hot = torch.zeros(self.width, dtype=torch.float64)
+        row = torch.zeros(2, self.width, dtype=torch.float64)
         there = {name: x[name] for name in sorted(x, key=str) if not is_missing(x[name])}
         read = {  # all of it, before any feature is given a place
             (name, value) if isinstance(value, str) else name: _finite(name, value)
@@ -63,22 +63,22 @@ class Features:
         }
         for feature, value in read.items():
             place = self._place(feature, learn)
+            if place is None:
+                continue  # it was never there while something was learned
             if value is None:
-                hot[place] = 1
+                row[:, place] = torch.tensor([1, 0])
             else:
-                numbers[place] = value
-        missing = numbers.isnan()
+                row[:, place] = torch.tensor([value, 1])
         if learn:
-            self.running.add(numbers[None], missing[None])
-        return torch.where(missing, hot, self.running.scaled(numbers)).float()
+            self.running.add(row[:1], row[1:] == 0)
+        return row
 
-    def _place(self, feature: Hashable, learn: bool) -> int:
+    def _place(self, feature: Hashable, learn: bool) -> int | None:
         place = self.places.get(feature)
-        if place is None:
-            if learn and len(self.places) < self.own:
-                place = self.places[feature] = len(self.places)
-            else:
-                place = self.own + crc32(repr(feature).encode()) % (self.width - self.own)
+        if place is None and len(self.places) == self.own:
+            place = self.own + crc32(repr(feature).encode()) % (self.width - self.own)
+        elif place is None and learn:
+            place = self.places[feature] = len(self.places)
         return place
 
 
@@ -128,6 +128,7 @@ class _Network:
                     self._task,
                     self.model or models.mlp,
                     self.features,
+                    scale=self._features.running,
                     lr=self.lr,
                     buffer=self.buffer,
                     strength=self.strength,
@@ -140,7 +141,7 @@ class _Network:
         targets = self.online.targets
         if not isinstance(targets, Classes):
             y = targets.read(y)
-        elif is_missing(y):
+        elif y is None or y != y:
             raise ValueError(f"y must be a label, got {y!r}")
         row = self._features.encode(x)  # raises before anything has changed
         self.online.learn(row[None], targets.encode([y]))

@@ -81,18 +81,19 @@ class _Network(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _start(self, inputs: Tensor) -> None:
+        self.scale_ = Running(inputs.shape[1])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(arguments.whole("random_state", self.random_state, least=0))
             self.online_ = Online(
                 self._task,
                 self.model or models.mlp,
                 inputs.shape[1],
+                scale=self.scale_,
                 lr=arguments.number("lr", self.lr, above=0),
                 buffer=arguments.whole("buffer", self.buffer, least=0),
                 strength=arguments.number("strength", self.strength, least=0),
                 seed=self.random_state,
             )
-        self.scale_ = Running(inputs.shape[1])
         self.listed_ = []
 
     def _checked(self, X: Any, y: Any, first: bool) -> tuple[Tensor, Any]:
@@ -108,14 +109,14 @@ class _Network(BaseEstimator):  # type: ignore[misc]
             rows = inputs[start : start + self.batch]
             self.scale_.add(rows, None)
             targets = self.online_.targets.encode(y[start : start + self.batch].tolist())
-            self.online_.learn(self.scale_.scaled(rows).float(), targets)
+            self.online_.learn(rows, targets)
         if isinstance(self.online_.targets, Classes):
             self.classes_ = np.unique([*self.online_.targets.names, *self.listed_])
             self.listed_ = self.classes_.tolist()
 
     def _inputs(self, X: Any) -> Tensor:
         rows = validate_data(self, X, reset=False, dtype=np.float64)
-        return self.scale_.scaled(torch.from_numpy(np.array(rows))).float()
+        return torch.from_numpy(np.array(rows))
 
 
 class Classifier(ClassifierMixin, _Network):  # type: ignore[misc]

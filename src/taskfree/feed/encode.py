@@ -319,9 +319,12 @@ class Classes:
 class Numbers:
     """Targets that are numbers: a network learns them with a mean of 0 and a deviation of 1.
 
+    They are kept as they are and scaled when they are learned: the scale of the day on which a
+    sample was kept is not that of the day on which it is learned again.
+
     >>> numbers = Numbers()
     >>> values = numbers.encode([numbers.read("1"), numbers.read("3")])
-    >>> values, numbers.unscaled(values)
+    >>> numbers.scaled(values), numbers.unscaled(numbers.scaled(values))
     (tensor([-1.,  1.]), tensor([1., 3.], dtype=torch.float64))
     """
 
@@ -341,11 +344,15 @@ class Numbers:
         return number
 
     def encode(self, values: Sequence[float], learn: bool = True) -> Tensor:
-        """As the network learns them."""
+        """As they are kept."""
         own = torch.tensor(values, dtype=torch.float64)
         if learn:
             self.running.add(own[:, None], None)
-        return self.running.scaled(own).float()
+        return own
+
+    def scaled(self, values: Tensor) -> Tensor:
+        """As the network learns them."""
+        return self.running.scaled(values).float()
 
     def unscaled(self, outputs: Tensor) -> Tensor:
         """What the network means, in their own units."""

@@ -135,7 +135,7 @@ def _hardest(stream: Stream, count: int) -> list[list[str]]:
         if isinstance(targets, Classes):
             named = targets.names[int(target)]
         else:
-            named = f"{float(targets.unscaled(target)):.4g}"
+            named = f"{float(target):.4g}"
         told = "a picture"
         if isinstance(inputs, Table):
             said = inputs.decode(which.inputs[at])

@@ -191,7 +191,7 @@ class Stream:
         """What a target is called."""
         if isinstance(self.targets, Classes):
             return self.targets.names[int(target)]
-        return f"{float(self.targets.unscaled(torch.tensor(target))):.4g}"
+        return f"{float(target):.4g}"
 
     def understand(self, values: Sequence[Any]) -> tuple[Any, Any, str | None]:
         """A row's inputs, target and environment; `Unreadable` says what is wrong with it."""
