@@ -33,7 +33,7 @@ bench: .venv-bench/ready
 endless: $(READY)
 	$(BIN)/python reliability/soak.py
 
-# Kill it, break its disk, change its files, poison it, change its code: about two hours
+# Kill it, break its disk, change its files, poison it, change its code: about three hours
 reliability: $(READY) .venv-mutants/ready
 	$(BIN)/python reliability/run.py
 

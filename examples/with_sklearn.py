@@ -12,7 +12,9 @@ X, X_test, y, y_test = train_test_split(X, y, test_size=500, random_state=0)
 
 for name, model in {
     "plain": Classifier(buffer=0, strength=0.0),
-    "scikit-learn's MLPClassifier": MLPClassifier((100, 100), learning_rate_init=0.01),
+    "scikit-learn's MLPClassifier": MLPClassifier(
+        (100, 100), learning_rate_init=0.01, random_state=0
+    ),
     "taskfree": Classifier(),
 }.items():
     for pair in range(5):

@@ -31,33 +31,21 @@ SLOW = (
     "learner.py::test_nothing_grows_with_the_stream",
 )
 """Tests that take seconds: every mutant that lives would wait for them."""
-SELECTED = [
-    *(f"tests/test_{name}.py" for name in TESTS),
-    *(f"--deselect=tests/test_{name}" for name in SLOW),
-]
-SETTINGS = f"""
-[tool.mutmut]
-source_paths = ["src/"]
-only_mutate = {[f"src/taskfree/{name}.py" for name in CORE]}
-pytest_add_cli_args_test_selection = {SELECTED}
-pytest_add_cli_args = ["-n", "0", "-p", "no:cacheprovider"]
-also_copy = ["tests", "README.md", "pyproject.toml", "docs", "results", "CHANGELOG.md"]
-"""
-
-
 RANKS = r"_ranks|_written|dist\.|joint\.places|join_all|which\.whole"
 MUTATED = Path("mutants/src/taskfree")
 UNTESTED, SKIPPED = 33, 34
 """How mutmut says that no test runs a function, and that a mutant was not tried."""
-UNCHANGED = "mutmut runs the tests on the code as it is, and stops if one fails"
 
 
 def run(
-    mutmut: Path, core: tuple[str, ...] = CORE, folder: Path | None = None
+    mutmut: Path,
+    core: tuple[str, ...] = CORE,
+    tests: tuple[str, ...] = TESTS,
+    folder: Path | None = None,
 ) -> dict[str, object]:
     """Counts of mutants by module, and the survivors; in a folder of before it goes on there."""
     if folder is None:
-        folder = _copied()
+        folder = _copied(core, tests)
         _mutmut(mutmut, folder, "taskfree.state.*")  # makes all mutants, and tries these
     _leave_out(folder / MUTATED, core)
     _mutmut(mutmut, folder)
@@ -66,14 +54,29 @@ def run(
     return found
 
 
-def _copied() -> Path:
+def _settings(core: tuple[str, ...], tests: tuple[str, ...]) -> str:
+    selected = [
+        *(f"tests/test_{name}.py" for name in tests),
+        *(f"--deselect=tests/test_{name}" for name in SLOW),
+    ]
+    return f"""
+[tool.mutmut]
+source_paths = ["src/"]
+only_mutate = {[f"src/taskfree/{name}.py" for name in core]}
+pytest_add_cli_args_test_selection = {selected}
+pytest_add_cli_args = ["-n", "0", "-p", "no:cacheprovider"]
+also_copy = ["tests", "README.md", "pyproject.toml", "docs", "results", "CHANGELOG.md"]
+"""
+
+
+def _copied(core: tuple[str, ...], tests: tuple[str, ...]) -> Path:
     """A folder with all that the tests need."""
     folder = Path(tempfile.mkdtemp(prefix="taskfree-mutants-"))
     for name in ("src", "tests", "docs", "results"):
         shutil.copytree(ROOT / name, folder / name)
     for name in ("README.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, folder)
-    settings = (ROOT / "pyproject.toml").read_text() + SETTINGS
+    settings = (ROOT / "pyproject.toml").read_text() + _settings(core, tests)
     (folder / "pyproject.toml").write_text(settings)
     return folder
 

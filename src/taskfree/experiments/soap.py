@@ -70,7 +70,7 @@ class Config:
     """of a composed series, tracks an episode; 0: as many as the order has"""
     weights: Path | None = None
     """AlexNet's convolutions by torchvision's names (safetensors); fetched if not given"""
-    lr: float = 1e-4
+    lr: float = 0.01
     """learning rate of SGD"""
     repeats: int = 2
     """gradient steps a time step with an annotator"""
@@ -78,14 +78,14 @@ class Config:
     """... and with none"""
     buffer: int = 100
     """triplets in the hard buffer"""
-    strength: float = 100.0
+    strength: float = 10.0
     """of the penalty"""
     mean: float = 0.3
     """a plateau's window mean is below this ..."""
     variance: float = 0.1
     """... and its variance below this"""
-    dropout: float = 0.5
-    """of AlexNet's"""
+    dropout: float = 0.0
+    """of AlexNet's; its own is 0.5"""
     nearest: float = 0.6
     """adjacent tracks nearer than this, as a share of what is usual, are joined where nobody says
     who they are"""
