@@ -4,6 +4,7 @@ from torch import nn
 
 from same import assert_same, snapshot
 from taskfree.how import MAS
+from taskfree.importance import estimate
 
 
 def network():
@@ -273,3 +274,29 @@ def test_a_parameter_that_changed_its_shape_is_named():
     ):
         how.consolidate(model, torch.randn(4, 3).double())
     assert_same(snapshot(how), before)
+
+
+@pytest.mark.parametrize("output", ["squared", "norm"])
+def test_importance_is_that_of_the_output_asked_for(output):
+    torch.manual_seed(0)
+    model, x = nn.Linear(3, 2), torch.randn(7, 3)
+    how = MAS(1.0, output=output)
+    how.consolidate(model, x)
+    expected = estimate(model, x, output)
+    assert torch.equal(how.importance["weight"], expected["weight"])
+    assert not torch.equal(
+        expected["weight"],
+        estimate(model, x, "norm" if output == "squared" else "squared")["weight"],
+    )
+
+
+def test_the_gradient_penalty_pulls_nothing_back():
+    torch.manual_seed(0)
+    model, x = nn.Linear(3, 2), torch.randn(7, 3)
+    how = MAS(10.0, penalty="gradient")
+    how.consolidate(model, x)
+    with torch.no_grad():
+        model.weight += 1
+    before = model.weight.detach().clone()
+    how.pull_back(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    assert torch.equal(model.weight, before)
