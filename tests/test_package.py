@@ -6,7 +6,7 @@ import sys
 import taskfree
 
 CORE = [
-    "advice", "arguments", "batch", "checkpoint", "checks", "closed", "events", "forms", "guards", "how", "importance", "learner", "ranks", "state", "undo", "when", "which",
+    "advice", "arguments", "batch", "checkpoint", "checks", "closed", "events", "forms", "guards", "how", "importance", "learner", "pictures", "ranks", "state", "undo", "when", "which",
 ]  # fmt: skip
 
 
