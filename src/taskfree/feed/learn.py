@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import signal
-import threading
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -23,7 +19,9 @@ from rich.text import Text
 from taskfree import arguments, checkpoint, metrics
 from taskfree.events import labels
 from taskfree.feed.encode import Classes, Unreadable
+from taskfree.feed.held_out import HeldOut
 from taskfree.feed.rows import START, Row, Source, open_source
+from taskfree.feed.steps import Steps
 from taskfree.feed.stream import LOOK, Setup, Stream, look
 from taskfree.learner import Report
 
@@ -124,64 +122,17 @@ def run(config: Config) -> Stream:
     return stream
 
 
-def _begin(config: Config, source: Source) -> tuple[Stream, _Feed]:
+def _begin(config: Config, source: Source) -> tuple[Stream, Steps]:
     """The stream as it was left, or a new one, and the rows that are still to come."""
     if checkpoint.peek(config.state, "setup"):
         stream = Stream(config.state)
         _check_choices(config, stream.setup)
-        return stream, _Feed(source, stream.read.place(source), config.patience)
-    feed = _Feed(source, START, config.patience)
+        return stream, Steps(source, stream.read.place(source), config.patience)
+    feed = Steps(source, START, config.patience)
     first = feed.take(LOOK)
     feed.back(first)
     setup = look(first, source, task=config.task, ignore=config.ignore, **_chosen(config, source))
     return Stream(config.state, setup), feed
-
-
-class _Feed:
-    """Rows by the step: as many as fit, or of a live feed as many as have come.
-
-    Args:
-        source: where they come from.
-        place: where to begin.
-        patience: seconds after which rows of a live feed are not waited for.
-    """
-
-    def __init__(self, source: Source, place: tuple[int, int], patience: float) -> None:
-        self._rows, self._live, self._patience = source.rows(place), source.live, patience
-        self._back: list[Row] = []
-        self._came: queue.Queue[Row | None] = queue.Queue(maxsize=4096)
-        self.stopped = False
-        if source.live:
-            threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        for row in self._rows:
-            self._came.put(row)
-        self._came.put(None)
-
-    def back(self, rows: list[Row]) -> None:
-        """Give rows back: they come first."""
-        self._back = rows + self._back
-
-    def take(self, size: int) -> list[Row]:
-        """The next rows; none at the end, or when stopped."""
-        taken, self._back = self._back[:size], self._back[size:]
-        if not self._live:
-            return taken + list(islice(self._rows, size - len(taken)))
-        until = monotonic() + self._patience
-        while len(taken) < size and not self.stopped:
-            try:
-                row = self._came.get(timeout=max(0.0, until - monotonic()) if taken else 0.2)
-            except queue.Empty:
-                if taken:
-                    break
-                continue
-            if row is None:
-                self._came.put(None)  # it has ended, for whoever asks next
-                break
-            until = until if taken else monotonic() + self._patience
-            taken.append(row)
-        return taken
 
 
 def _chosen(config: Config, source: Source) -> dict[str, Any]:
@@ -211,9 +162,9 @@ class _NotStrict(ValueError):  # noqa: N818
 class _Learning:
     """The loop: steps of rows, the state kept in between, and a line that says how it goes."""
 
-    def __init__(self, config: Config, stream: Stream, source: Source, feed: _Feed) -> None:
+    def __init__(self, config: Config, stream: Stream, source: Source, feed: Steps) -> None:
         self.config, self.stream, self.source, self.feed = config, stream, source, feed
-        self.held_out = [_HeldOut(name, config, stream) for name in config.held_out]
+        self.held_out = [HeldOut(name, config.delimiter, stream) for name in config.held_out]
         self.pick = stream.reading(source)
         self.report: Report | None = None
         self.cost = metrics.Cost()
@@ -352,36 +303,6 @@ class _Learning:
             table.add_row("consolidations", str(getattr(how, "consolidations", "")))
         CONSOLE.print(table)
         CONSOLE.print(f"kept in {self.stream.folder}; the same command goes on from here")
-
-
-class _HeldOut:
-    """Rows that are never learned."""
-
-    def __init__(self, name: str, config: Config, stream: Stream) -> None:
-        self.name, self.stream, self.last = name, stream, 0.0
-        source = open_source(name, None, config.delimiter)
-        pick = stream.reading(source)
-        self._rows = []
-        for row in source.rows():
-            with suppress(Unreadable):
-                if not row.problem:
-                    self._rows.append(stream.understand(pick(row.values)))
-        if not self._rows:
-            raise ValueError(f"held_out: {name} has no row that can be read")
-
-    def evaluate(self) -> float:
-        """The accuracy on all of them, or the mean absolute error."""
-        metric, targets = metrics.Prequential(), self.stream.targets
-        for start in range(0, len(self._rows), 256):
-            xs, ys, _ = zip(*self._rows[start : start + 256], strict=True)
-            predicted = self.stream.predict(self.stream.inputs.encode(xs, learn=False))
-            if isinstance(targets, Classes):
-                actual = targets.encode(ys, learn=False)
-                metric.update(predicted.where(actual >= 0, -1), actual.clamp_min(0))
-            else:
-                metric.update(predicted, torch.tensor(ys, dtype=torch.float64))
-        self.last = metric.mean
-        return self.last
 
 
 def _buffer(stream: Stream) -> str:
