@@ -21,6 +21,7 @@ def run(script):
     command = [script]
     environment = {}
     if "avalanche" in script.name:
+        assert BESIDE.is_dir(), "make test puts Avalanche there"
         command.insert(0, ROOT / "benchmarks" / "avalanche_here.py")
         environment["PYTHONPATH"] = str(BESIDE)
     done = subprocess.run(
@@ -46,8 +47,6 @@ def test_classes_that_do_not_come_back(name):
 
 @pytest.mark.parametrize("name", ["own_loop", "with_lightning", "with_avalanche", "with_gymnasium"])
 def test_a_place_that_is_left(name):
-    if name == "with_avalanche" and not BESIDE.is_dir():
-        pytest.skip(f"Avalanche is not in {BESIDE}; make test puts it there")
     found = example(name)
     plain = found.pop("plain")
     assert plain < 80, "nothing to gain: the plain network does not forget"
@@ -93,8 +92,6 @@ for experience in benchmark.streams["train"]:
 
 
 def test_a_head_that_avalanche_grows_is_held_on(tmp_path):
-    if not BESIDE.is_dir():
-        pytest.skip(f"Avalanche is not in {BESIDE}; make test puts it there")
     script = tmp_path / "avalanche_grows.py"
     script.write_text(GROWS)
     assert run(script).splitlines() == ["[2, 8] 2 True", "[4, 8] 4 True", "[6, 8] 6 True"]
