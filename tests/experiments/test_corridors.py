@@ -42,6 +42,22 @@ def test_what_is_finished_is_not_repeated(finished):
     assert {file for file in files if again[file] != files[file]} == {gone}
 
 
+def test_an_option_repeats_only_the_runs_that_use_it(finished):
+    config, _ = finished
+    for options, using in (
+        ({"strength": 0.5}, {"online continual", "online continual, normalized"}),
+        ({"epochs": 3}, {"offline joint"}),
+        ({"lr": 0.5}, {setting.name for setting in corridors.SETTINGS}),
+    ):
+        other = replace(config, **options)
+        missing = {
+            setting.name
+            for setting in corridors.SETTINGS
+            if not corridors._place(corridors.Job(other, setting, 0)).exists()
+        }
+        assert missing == using, options
+
+
 def test_all_start_from_the_same_weights_and_frames_come_once(finished):
     config, _ = finished
     flights = [record.load(config.flights, name) for name in config.corridors]

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from rich.console import Console
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import PolynomialLR
 
 from taskfree import arguments, report
 from taskfree.experiments import corridors_figures, pool
@@ -53,7 +54,7 @@ class Config:
     strength: float = 0.01
     """strength of the penalty, without units"""
     epochs: int = 4
-    """passes of offline joint learning"""
+    """passes of offline joint learning, whose learning rate falls to nothing"""
     every: int = 25
     """evaluate every so many time steps"""
     share: int = 4
@@ -116,11 +117,16 @@ def run_one(job: Job) -> dict[str, Any]:
     crossings = [frames // FRAMES for frames in accumulate(len(f.frames) for f in flights)]
     learner = _learner(tiny.network(seed=job.seed), config, setting)
     tests = [(tiny.scaled(f.frames[:: config.share]), f.actions[:: config.share]) for f in flights]
+    # whoever has all frames beforehand lets the learning rate fall to nothing
+    passes = config.epochs * crossings[-1]
+    falls = PolynomialLR(learner.optimizer, passes) if setting.epochs else None
     curve: list[dict[str, Any]] = [{"step": 0, "corridors": _evaluate(learner, tests)}]
     losses: list[float] = []
     events = []
     for step, (frames, actions) in enumerate(_batches(flights, job), 1):
         learned = learner.learn(tiny.scaled(frames), actions)
+        if falls is not None:
+            falls.step()
         losses.append(round(learned.window_loss, 3))
         if (event := learned.event) is not None:
             events.append({"step": step, "kind": event.kind, "text": event.text})
@@ -258,18 +264,24 @@ def _name(config: Config) -> str:
     return type(config).__module__.rpartition(".")[2]
 
 
-def _said(config: Config) -> dict[str, Any]:
-    """The settings that a result depends on."""
+def _said(config: Config, setting: Setting | None = None) -> dict[str, Any]:
+    """The options that a result depends on, or only those that one setting makes use of."""
     said = asdict(config)
     for name in ("out", "workers", "seeds"):
         said.pop(name)
+    if setting is not None:
+        uses = {
+            "buffer": setting.buffer, "strength": setting.consolidate, "epochs": setting.epochs,
+        }  # fmt: skip
+        said = {name: value for name, value in said.items() if uses.get(name, True)}
     for name in ("out", "workers", "video", "corridors"):
         said["flights"].pop(name)
     return said
 
 
 def _place(job: Job) -> Path:
-    return pool.place(job.config.out, f"{job.setting.name} {job.seed}", _said(job.config))
+    name = f"{job.setting.name} {job.seed}"
+    return pool.place(job.config.out, name, _said(job.config, job.setting))
 
 
 def summary(config: Config, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:

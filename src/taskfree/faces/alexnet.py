@@ -20,9 +20,10 @@ class AlexNet(nn.Module):
 
     Args:
         outputs: how long an embedding is.
-        weights: a safetensors file with the weights of the convolutions, `features.*`, as
-            `taskfree data alexnet` fetches it; random ones if not given. Of torchvision's whole
-            file nothing else is taken: the paper's other layers begin at random.
+        weights: a file with the weights of the convolutions, `features.*`: of safetensors, as
+            `taskfree data alexnet` fetches it, or torchvision's own (.pth); random ones if not
+            given. Of a whole network nothing else is taken: the paper's other layers begin at
+            random.
         seed: of the random weights.
         dropout: the share of units that are left out while learning.
 
@@ -53,9 +54,7 @@ class AlexNet(nn.Module):
                 nn.Dropout(dropout), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, outputs),
             )  # fmt: skip
         if weights is not None:
-            named = load_file(weights)
-            own = {k.removeprefix("features."): v for k, v in named.items() if "features." in k}
-            self.features.load_state_dict(own)
+            self.features.load_state_dict(_read(weights, self.features.state_dict()))
 
     @property
     def convolutions(self) -> nn.Module:
@@ -66,6 +65,22 @@ class AlexNet(nn.Module):
         """Embeddings of pictures."""
         embedding: Tensor = self.classifier(self.avgpool(self.features(pictures)).flatten(1))
         return embedding
+
+
+def _read(file: Path, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of the convolutions in a file; only tensors are read from it."""
+    if Path(file).suffix == ".safetensors":
+        found = load_file(file)
+    else:
+        # torchvision's own format; what would run code is refused
+        found = torch.load(file, map_location="cpu", weights_only=True)  # noqa: TID251
+    for name, value in wanted.items():
+        if (own := found.get(f"features.{name}")) is None or own.shape != value.shape:
+            raise ValueError(
+                f"weights must be AlexNet's by torchvision's names; in {file}, features.{name} "
+                f"is missing or has another shape than {list(value.shape)}"
+            )
+    return {name: found[f"features.{name}"] for name in wanted}
 
 
 def prepared(pictures: Tensor) -> Tensor:
