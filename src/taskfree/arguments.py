@@ -50,6 +50,19 @@ def number(
     return found
 
 
+def share(name: str, value: Any) -> float:
+    """Check that `value` lies between 0, which it may not be, and 1.
+
+    >>> share("score", 7)
+    Traceback (most recent call last):
+    ...
+    ValueError: score must be above 0 and at most 1, got 7
+    """
+    if not 0 < number(name, value) <= 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}")
+    return float(value)
+
+
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Check that `value` is one of the named choices.
 

@@ -43,7 +43,7 @@ class Page(BaseHTTPRequestHandler):
         """The page, what it asks for, or a picture."""
         parts = urlsplit(self.path)
         path = unquote(parts.path)
-        if not self._asked_here():
+        if not self.asked_here():
             self.send_error(HTTPStatus.FORBIDDEN)
         elif path == "/":
             self.answer(self.html.encode(), "text/html; charset=utf-8")
@@ -55,12 +55,14 @@ class Page(BaseHTTPRequestHandler):
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
-    def _asked_here(self) -> bool:
+    def asked_here(self) -> bool:
         """Whether the browser thinks that it talks to this machine: no name of another's."""
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         return host in ("127.0.0.1", "localhost")
 
     def _picture(self, path: str) -> Path | None:
+        if "\0" in path:
+            return None
         file = (self.folder / path.lstrip("/")).resolve()
         inside = file.is_relative_to(self.folder)
         return file if inside and file.suffix in self.pictures and file.is_file() else None

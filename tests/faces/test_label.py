@@ -10,6 +10,7 @@ import pytest
 
 from browser import page, until
 from faces.test_series import folder_of_tracks
+from taskfree.cli import main
 from taskfree.faces.label import Labels, serve
 
 
@@ -55,6 +56,31 @@ def test_a_person_names_tracks_and_finds_the_names_again(served):
     assert named(folder) == {}
 
 
+def test_a_name_is_kept_while_it_is_typed_and_a_lost_one_is_said_to_be(tmp_path):
+    folder = folder_of_tracks(tmp_path / "series", tracks=4)
+    (folder / "01-first").rename(folder / "ep #1?")
+    text = (folder / "tracks.csv").read_text()
+    (folder / "tracks.csv").write_text(text.replace("01-first", "ep #1?"))
+    (folder / "labels.csv").write_text("track,name\nnot on the page,amy\n")
+    server = serve(folder)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with page(allow="ERR_CONNECTION_REFUSED") as opened:
+        opened.goto(f"http://127.0.0.1:{server.server_address[1]}/")
+        opened.wait_for_selector(".track >> nth=3")
+        until(opened, "[...document.images].every(i => i.complete && i.naturalWidth)")
+        box = opened.get_by_label("name of ep #1?/00001")
+        box.press_sequentially("leo")  # nobody leaves the box
+        opened.wait_for_selector("input.kept")
+        assert named(folder) == {"ep #1?/00001": "leo", "not on the page": "amy"}
+        assert opened.locator("#count").text_content() == "1 of 4 tracks have a name"
+        server.shutdown()
+        server.server_close()
+        box.press_sequentially("nard")
+        opened.wait_for_selector("input.lost")
+        assert opened.locator("#count").text_content().startswith("Not kept")
+        assert not opened.locator("input.kept").count()
+
+
 def ask(port, method, path, body=None, headers=None):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request(method, path, body, headers or {})
@@ -68,7 +94,7 @@ def ask(port, method, path, body=None, headers=None):
     "path",
     ["/../secret.jpg", "/01-first/crops/../../../secret.jpg", "/%2e%2e/secret.jpg",
      "/01-first/crops/..%2f..%2f..%2fsecret.jpg", "/labels.csv", "/tracks.csv", "//secret.jpg",
-     "/01-first/crops/00000", "/01-first/crops/link.jpg"],
+     "/01-first/crops/00000", "/01-first/crops/link.jpg", "/01-first/crops/a%00b.jpg"],
 )  # fmt: skip
 def test_nothing_but_the_folder_s_crops_is_given_out(served, path):
     folder, port = served
@@ -85,6 +111,9 @@ def test_only_the_page_can_name_tracks(served):
     assert ask(port, "POST", "/label", "[]", own) == 400
     assert ask(port, "POST", "/label", json.dumps({"track": "no", "name": "x"}), own) == 404
     assert ask(port, "POST", "/label", "x" * 5000, own) == 400
+    assert ask(port, "POST", "/label", said, own | {"Host": "evil.example"}) == 400
+    for length in ("-1", "abc", "1e3", ""):
+        assert ask(port, "POST", "/label", said, own | {"Content-Length": length}) == 400
     assert not (folder / "labels.csv").exists()
     assert ask(port, "POST", "/label", said, own) == 200
     assert named(folder) == {"01-first/00001": "leo"}
@@ -96,6 +125,12 @@ def test_the_page_is_for_this_machine_alone(served):
     addresses = {place.split(":")[0] for place in listening if place.endswith(f":{port:04X}")}
     assert "0100007F" in addresses
     assert "00000000" not in addresses
+
+
+def test_a_port_that_is_none_is_named(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["label", str(tmp_path), "--port", "99999"])
+    assert "port must be a whole number from 0 to 65535, got 99999" in capsys.readouterr().err
 
 
 def test_names_survive_whoever_reads_them_next(tmp_path):

@@ -2,6 +2,12 @@
 
 import csv
 import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
 
 import av
 import numpy as np
@@ -110,6 +116,122 @@ def test_a_damaged_film_is_an_error_that_keeps_what_came_before(film, tmp_path, 
     assert max(track.last for track in kept) < LAST - FIRST
 
 
+def test_what_is_interrupted_goes_on_from_the_last_cut_and_finds_the_same(film, found, tmp_path):
+    command = [sys.executable, "-m", "taskfree", "tracks", str(film), "--out", str(tmp_path)]
+    written = tmp_path / "01-part" / "progress.json"
+    begun = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while not written.exists():
+        assert begun.poll() is None, "it ended before it was interrupted"
+        time.sleep(0.01)
+    begun.send_signal(signal.SIGKILL)
+    begun.wait()
+    assert not (tmp_path / "01-part" / "done.json").exists()
+    (tmp_path / "01-part" / "crops" / "00099").mkdir()  # of a shot that was not finished
+    with open(tmp_path / "01-part" / "faces.csv", "a") as out:
+        out.write("88,3.5,0,0,9,9,0.9,99\n")
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "90 frames" in again.stdout
+    for name in ("tracks.csv", "01-part/faces.csv", "01-part/progress.json"):
+        assert (tmp_path / name).read_text() == (found / name).read_text(), name
+    files, wanted = (
+        {str(f.relative_to(place)): f.read_bytes() for f in place.glob("*/crops/*/*.jpg")}
+        for place in (tmp_path, found)
+    )
+    assert files == wanted
+
+
+def test_episodes_can_come_one_at_a_time(film, found, tmp_path, capsys):
+    shutil.copytree(found, tmp_path / "series")
+    other = tmp_path / "next #2?.mp4"
+    write(other, [f.picture for f in frames(film) if f.number < 15])
+    again = tmp_path / "elsewhere" / "part.mp4"  # another film of the same name
+    again.parent.mkdir()
+    write(again, [f.picture for f in frames(film) if f.number < 10])
+    for video, name in ((other, "02-next #2?"), (again, "03-part"), (film, "01-part")):
+        assert main(["tracks", str(video), "--out", str(tmp_path / "series")]) == 0
+        assert f"{name}{' is done' if video == film else ':'}" in capsys.readouterr().out
+    videos = {track.video for track in tracks.read(tmp_path / "series")}
+    assert videos == {"01-part", "02-next #2?", "03-part"}
+
+
+def test_other_options_for_what_is_done_are_refused(film, found, capsys):
+    before = (found / "tracks.csv").read_text()
+    assert main(["tracks", str(film), "--out", str(found), "--every", "1"]) == 2
+    assert "was made with other options" in capsys.readouterr().err
+    assert (found / "tracks.csv").read_text() == before
+
+
+def test_a_damaged_film_that_was_replaced_by_the_whole_one_is_looked_at_from_the_start(
+    film, found, tmp_path
+):
+    out = tmp_path / "series"
+    (out / "01-part" / "crops" / "00007").mkdir(parents=True)
+    (out / "01-part" / "progress.json").write_text('{"video": {"file": "part.mp4", "bytes": 1}}')
+    assert main(["tracks", str(film), "--out", str(out)]) == 0
+    assert (out / "tracks.csv").read_text() == (found / "tracks.csv").read_text()
+    assert not (out / "01-part" / "crops" / "00007").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say which videos"),
+        (["--score", "7"], "score must be above 0 and at most 1, got 7"),
+        (["--cut", "0"], "cut must be above 0"),
+        (["--every", "0"], "every must be"),
+    ],
+)
+def test_options_that_are_wrong_are_named(tmp_path, words, said, capsys):
+    film = tmp_path / "film.mp4"
+    film.touch()
+    videos = [str(film)] if words else []
+    with pytest.raises(SystemExit, match="2"):
+        main(["tracks", *videos, "--out", str(tmp_path / "out"), *words])
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
+def pictures(count, seed=0, light=1.0):
+    """A scene that moves a little."""
+    scene = np.random.default_rng(seed).integers(0, 255, (8, 12, 3)).repeat(12, 0).repeat(12, 1)
+    return [(np.roll(scene, at, 1) * light).astype(np.uint8) for at in range(count)]
+
+
+@pytest.mark.parametrize("light", [1.0, 0.5, 0.25])
+def test_a_cut_is_found_in_the_dark_and_a_change_of_light_is_none(light):
+    shots = Shots()
+    film = pictures(10, 0, light) + pictures(10, 1, light)
+    assert [at for at, picture in enumerate(film) if shots.cut(picture)] == [10]
+    shots = Shots()
+    lights = np.linspace(1, 0.5, 10) * light
+    dimmed = [(pictures(1)[0] * one).astype(np.uint8) for one in lights]
+    assert not any(shots.cut(picture) for picture in dimmed)
+
+
+def test_a_film_whose_sound_goes_on_or_whose_frames_come_unevenly_is_whole(tmp_path):
+    with av.open(str(tmp_path / "sound.mkv"), "w") as out:
+        video, audio = out.add_stream("libx264", rate=25), out.add_stream("aac", rate=8000)
+        video.height, video.width, video.pix_fmt = 96, 144, "yuv420p"
+        for picture in pictures(50):
+            out.mux(video.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        out.mux(video.encode(None))
+        for at in range(32):
+            frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
+            frame.rate, frame.pts = 8000, 1024 * at
+            out.mux(audio.encode(frame))
+        out.mux(audio.encode(None))
+    assert len(list(frames(tmp_path / "sound.mkv"))) == 50
+    with av.open(str(tmp_path / "uneven.mkv"), "w") as out:
+        video = out.add_stream("libx264", rate=25)
+        video.height, video.width, video.pix_fmt = 96, 144, "yuv420p"
+        for at, picture in enumerate(pictures(50)):
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame.pts, frame.time_base = (at if at < 25 else 25 + 6 * (at - 25)), Fraction(1, 25)
+            out.mux(video.encode(frame))
+        out.mux(video.encode(None))
+    assert len(list(frames(tmp_path / "uneven.mkv"))) == 50
+
+
 def test_a_film_without_pictures_says_so(tmp_path):
     with av.open(str(tmp_path / "sound.mkv"), "w") as out:
         stream = out.add_stream("aac", rate=44100)
@@ -140,6 +262,12 @@ def test_two_faces_that_pass_each_other_keep_their_tracks():
             owners.setdefault("left" if face == left else "right", set()).add(track)
     assert all(len(tracks) == 1 for tracks in owners.values())
     assert owners["left"] != owners["right"]
+
+
+def test_faces_of_a_low_score_begin_tracks_if_they_are_wanted():
+    low = [[box(100, 50, score=0.4)]] * 5
+    assert not any(follower.follow(faces) for follower in [Follower()] for faces in low)
+    assert any(follower.follow(faces) for follower in [Follower(score=0.3)] for faces in low)
 
 
 def test_a_face_that_is_missed_for_a_moment_is_the_same_afterwards_but_not_after_a_cut():

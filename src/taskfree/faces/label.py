@@ -32,6 +32,10 @@ class Config:
     show: bool = True
     """open the browser"""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 65536:
+            raise ValueError(f"port must be a whole number from 0 to 65535, got {self.port}")
+
 
 class Labels:
     """Who is seen in which track: `labels.csv`, written anew, whole, at every change."""
@@ -39,10 +43,7 @@ class Labels:
     def __init__(self, folder: Path) -> None:
         self.file = folder / "labels.csv"
         self._lock = threading.Lock()
-        self.names: dict[str, str] = {}
-        if self.file.exists():
-            with open(self.file, newline="") as rows:
-                self.names = {row["track"]: row["name"] for row in csv.DictReader(rows)}
+        self.names = tracks.read_labels(folder)
 
     def set(self, track: str, name: str) -> None:
         """Say who it is; an empty name takes it back."""
@@ -98,22 +99,25 @@ class _Page(pages.Page):
 
     def do_POST(self) -> None:  # noqa: N802
         """A name for a track."""
-        length = int(self.headers.get("Content-Length") or 0)
+        length = self.headers.get("Content-Length") or ""
         # Another site's page cannot send this header without being asked, and it is not answered.
-        if self.path != "/label" or self.headers.get("X-Taskfree") != "label" or length > LONGEST:
+        ours = self.asked_here() and self.headers.get("X-Taskfree") == "label"
+        if self.path != "/label" or not ours or not length.isdecimal() or int(length) > LONGEST:
             self.send_error(HTTPStatus.BAD_REQUEST)
             return
         try:
-            said = json.loads(self.rfile.read(length))
+            said = json.loads(self.rfile.read(int(length)))
             track, name = str(said["track"]), str(said["name"]).strip()
         except (ValueError, KeyError, TypeError):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return
-        if track not in {one.name for one in self.found}:
+        here = {one.name for one in self.found}
+        if track not in here:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         self.labels.set(track, name)
-        self.answer(json.dumps({"named": len(self.labels.names)}).encode(), "application/json")
+        named = sum(bool(own) for one, own in self.labels.names.items() if one in here)
+        self.answer(json.dumps({"named": named}).encode(), "application/json")
 
 
 def _chosen(files: list[Path], most: int = 6) -> list[Path]:
@@ -132,7 +136,8 @@ header { position: sticky; top: 0; background: Canvas; padding: .5rem 0; z-index
          border-bottom: 1px solid var(--line); padding: .6rem 0; }
 .faces { display: flex; gap: 3px; } img { width: 64px; height: 64px; border-radius: 6px; }
 input { font: inherit; padding: .3rem .5rem; width: 12rem; }
-.about { opacity: .7; font-size: .85rem; min-width: 9rem; } .kept { outline: 2px solid #009e73; }
+.about { opacity: .7; font-size: .85rem; min-width: 9rem; }
+.kept { outline: 2px solid #009e73; } .lost { outline: 3px dashed #d55e00; }
 </style></head><body>
 <header><h1>Who is it?</h1><p id="count" role="status"></p></header>
 <datalist id="known"></datalist><main id="tracks"></main>
@@ -149,12 +154,21 @@ function count(named, all) {
   document.querySelector("#count").textContent = `${named} of ${all} tracks have a name`;
 }
 async function keep(input, track, all) {
-  const answer = await fetch("/label", {
-    method: "POST", headers: {"Content-Type": "application/json", "X-Taskfree": "label"},
-    body: JSON.stringify({track, name: input.value}),
-  });
-  input.classList.toggle("kept", answer.ok);
-  if (answer.ok) { remember(input.value.trim()); count((await answer.json()).named, all); }
+  const said = input.value;
+  try {
+    const answer = await fetch("/label", {
+      method: "POST", headers: {"Content-Type": "application/json", "X-Taskfree": "label"},
+      body: JSON.stringify({track, name: said}),
+    });
+    if (!answer.ok) throw new Error(answer.status);
+    count((await answer.json()).named, all);
+    input.classList.toggle("kept", said === input.value);
+    input.classList.remove("lost");
+  } catch {
+    input.classList.add("lost");
+    document.querySelector("#count").textContent =
+      "Not kept: taskfree label does not answer. Start it again; what is typed here stays.";
+  }
 }
 fetch("/tracks").then(answer => answer.json()).then(tracks => {
   count(tracks.filter(track => track.label).length, tracks.length);
@@ -164,13 +178,24 @@ fetch("/tracks").then(answer => answer.json()).then(tracks => {
     line.className = "track"; faces.className = "faces"; about.className = "about";
     for (const picture of track.pictures) {
       const image = document.createElement("img");
-      image.loading = "lazy"; image.alt = ""; image.src = encodeURI(picture);
+      image.loading = "lazy"; image.alt = "";
+      image.src = picture.split("/").map(encodeURIComponent).join("/");
       faces.append(image);
     }
     about.textContent = `${track.name}, ${track.faces} faces, ${track.seconds.toFixed(1)} s`;
     input.value = track.label; input.setAttribute("list", "known");
     input.setAttribute("aria-label", `name of ${track.name}`); input.placeholder = "name";
-    input.addEventListener("change", () => keep(input, track.name, tracks.length));
+    let waiting;
+    input.addEventListener("input", () => {
+      input.classList.remove("kept");
+      clearTimeout(waiting);
+      waiting = setTimeout(() => keep(input, track.name, tracks.length), 300);
+    });
+    input.addEventListener("change", () => {
+      clearTimeout(waiting);
+      remember(input.value.trim());
+      keep(input, track.name, tracks.length);
+    });
     remember(track.label);
     line.append(faces, input, about);
     main.append(line);

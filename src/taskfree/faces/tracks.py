@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shutil
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -22,20 +24,27 @@ import supervision as sv
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import track as track_bar
 from trackers import ByteTrackTracker
 
 from taskfree import arguments
 from taskfree.faces.detect import Detector, Face
-from taskfree.faces.video import Shots, VideoError, frames, length
+from taskfree.faces.video import Frame, Shots, VideoError, frames, length, rate
 
 FIELDS = ("frame", "seconds", "left", "top", "right", "bottom", "score", "track")
+OPTIONS = ("score", "largest", "cut", "shortest", "every", "size")
+"""What a video's tracks depend on."""
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp")
+LOST = 12
+"""A face that is missed for so many frames, of 30 a second, is still the same person's."""
 
 
 @dataclass(frozen=True)
 class Config:
     """Find faces in videos, follow them, and write them down: crops, boxes, tracks.
 
-    What is finished is not done again. A video that is damaged keeps what came before the damage.
+    What is finished is not done again: more episodes can be added later, and what is interrupted
+    goes on from the last cut. A video that is damaged keeps what came before the damage.
 
         taskfree tracks episode1.mkv episode2.mkv --out series
     """
@@ -58,8 +67,12 @@ class Config:
     """pixels of a crop in height and width"""
 
     def __post_init__(self) -> None:
+        if not self.videos:
+            raise ValueError("say which videos: taskfree tracks VIDEO [VIDEO ...] --out DIR")
         for name in ("largest", "shortest", "every", "size"):
             arguments.whole(name, getattr(self, name), least=1)
+        for name in ("score", "cut"):
+            arguments.share(name, getattr(self, name))
 
 
 class Seen(NamedTuple):
@@ -75,12 +88,16 @@ class Follower:
     """Follows faces from frame to frame; at a cut it begins anew.
 
     Tracks are numbered in the order in which they begin.
+
+    Args:
+        rate: frames a second.
+        score: the least score of a face that begins a track.
     """
 
-    def __init__(self, rate: float = 25.0) -> None:
+    def __init__(self, rate: float = 25.0, score: float = 0.6) -> None:
         self._make: Any = lambda: ByteTrackTracker(
-            frame_rate=rate, lost_track_buffer=int(rate / 2), track_activation_threshold=0.6,
-            minimum_consecutive_frames=1, minimum_iou_threshold=0.2,
+            frame_rate=rate, lost_track_buffer=LOST, track_activation_threshold=score,
+            high_conf_det_threshold=score, minimum_consecutive_frames=1, minimum_iou_threshold=0.2,
         )  # fmt: skip
         self._tracker = self._make()
         self._numbers: dict[int, int] = {}
@@ -108,113 +125,198 @@ class Follower:
 
 
 def run(config: Config) -> None:
-    """All videos, then the tables and the contact sheet over all of them."""
+    """All videos, then the tables and the contact sheet over all that the folder holds."""
     console = Console()
     for video in config.videos:
         if not video.exists():
             raise ValueError(f"there is no {video}")
-    names = [_name(config, at) for at in range(len(config.videos))]
     config.out.mkdir(parents=True, exist_ok=True)
+    books: list[Book] = []
+    for video in config.videos:
+        taken = {book.folder for book in books}
+        books.append(Book(_place(config.out, video, taken), video, config))
     problems = []
-    for at, name in enumerate(names):
-        if (config.out / name / "done.json").exists():
-            console.print(f"{name} is done")
+    for video, book in zip(config.videos, books, strict=True):
+        if book.done:
+            console.print(f"{book.folder.name} is done")
             continue
         try:
-            told = track(config, config.videos[at], name)
+            told = track(config, video, book)
         except VideoError as error:
             problems.append(str(error))
             continue
-        console.print(f"{name}: {told['frames']} frames, {told['tracks']} tracks, "
+        console.print(f"{book.folder.name}: {told['frames']} frames, {told['tracks']} tracks, "
                       f"{told['frames a second']} frames a second")  # fmt: skip
-    gather(config.out, names)
+    gather(config.out)
     console.print(f"tracks: {config.out / 'tracks.csv'}, to look at: {config.out / 'sheet.html'}")
     if problems:
         raise ValueError("; ".join(problems))
 
 
-def _name(config: Config, at: int) -> str:
-    """A video's folder: its place in the order, and its name."""
-    return f"{at + 1:02d}-{config.videos[at].stem}"
+def _place(out: Path, video: Path, taken: set[Path]) -> Path:
+    """A video's folder: the one that it has, or a new one, numbered after all that are there."""
+    numbered = {
+        folder: folder.name.partition("-")
+        for folder in sorted(out.iterdir())
+        if folder.is_dir() and folder.name.partition("-")[0].isdigit()
+    }
+    own = [f for f, (_, _, stem) in numbered.items() if stem == video.stem and f not in taken]
+    for folder in own:
+        if _read_json(folder / "progress.json").get("video") == _identity(video):
+            return folder
+    for folder in own:  # another film of this name was begun there, and could not be finished
+        if not (folder / "done.json").exists():
+            return folder
+    last = max((int(number) for number, _, _ in numbered.values()), default=0)
+    return out / f"{last + 1:02d}-{video.stem}"
 
 
-def track(config: Config, video: Path, name: str) -> dict[str, Any]:
-    """One video: every face is written down when its track is long enough."""
-    folder = config.out / name
-    folder.mkdir(parents=True, exist_ok=True)
+def _identity(video: Path) -> dict[str, Any]:
+    return {"file": video.name, "bytes": video.stat().st_size}
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found
+
+
+class Book:
+    """What is written down of a video while it is looked at.
+
+    A shot is written when it has ended. No track goes across a cut, so that whoever is interrupted
+    goes on from the last cut and finds the same.
+
+    Args:
+        folder: the video's.
+        video: which it is.
+        config: how it is looked at.
+    """
+
+    def __init__(self, folder: Path, video: Path, config: Config) -> None:
+        self.folder, self._config = folder, config
+        told = {name: getattr(config, name) for name in OPTIONS}
+        self._about = {"video": _identity(video), "options": told}
+        before = _read_json(folder / "progress.json")
+        self.done = (folder / "done.json").exists()
+        if self.done and before.get("options", told) != told:
+            raise ValueError(
+                f"{folder} was made with other options: {before['options']}, now {told}; give "
+                "these again, take another --out, or remove the folder"
+            )
+        if any(before.get(name) != value for name, value in self._about.items()):
+            before = {}
+        self.frames: int = before.get("frames", 0)
+        """Of finished shots."""
+        self.tracks: int = before.get("tracks", 0)
+        self.cuts: list[int] = before.get("cuts", [])
+        self._shot: dict[int, list[Seen]] = {}
+        if not self.done:
+            self._forget_what_is_unfinished()
+
+    def _forget_what_is_unfinished(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.folder / "shot", ignore_errors=True)
+        for place in (self.folder / "crops").glob("*/"):
+            if int(place.name) >= self.tracks:
+                shutil.rmtree(place)
+        file = self.folder / "faces.csv"
+        rows = [list(FIELDS)]
+        if self.frames:
+            with open(file, newline="") as written:
+                rows += [row for row in list(csv.reader(written))[1:] if int(row[0]) < self.frames]
+        with open(file, "w", newline="") as out:
+            csv.writer(out).writerows(rows)
+
+    def saw(self, frame: Frame, face: Face, number: int) -> None:
+        """A face that is followed. Every so many-th of a track is kept as a picture."""
+        seen = self._shot.setdefault(number, [])
+        if len(seen) % self._config.every == 0:
+            place = self.folder / "shot" / str(number)
+            place.mkdir(parents=True, exist_ok=True)
+            crop = cropped(frame.picture, face, self._config.size)
+            _write_crop(place, frame.number, cv2.cvtColor(crop, cv2.COLOR_RGB2BGR))
+        seen.append(Seen(frame.number, frame.seconds, face, number))
+
+    def end_shot(self, frames: int) -> None:
+        """Nothing of what came before frame number `frames` goes on: write it down."""
+        shot, self._shot = self._shot, {}
+        rows: list[list[float]] = []
+        (self.folder / "crops").mkdir(exist_ok=True)
+        for number in sorted(shot):
+            if len(shot[number]) < self._config.shortest:
+                continue
+            place = self.folder / "crops" / f"{self.tracks:05d}"
+            (self.folder / "shot" / str(number)).rename(place)
+            for seen in shot[number]:
+                box = [round(value, 1) for value in seen.face[:4]]
+                score = round(seen.face.score, 3)
+                rows.append([seen.frame, round(seen.seconds, 3), *box, score, self.tracks])
+            self.tracks += 1
+        rows.sort(key=lambda row: (row[0], row[-1]))
+        with open(self.folder / "faces.csv", "a", newline="") as out:
+            csv.writer(out).writerows(rows)
+        shutil.rmtree(self.folder / "shot", ignore_errors=True)
+        self.frames = frames
+        told = {**self._about, "frames": frames, "tracks": self.tracks, "cuts": self.cuts}
+        unfinished = self.folder / "progress.writing"
+        unfinished.write_text(json.dumps(told))
+        unfinished.replace(self.folder / "progress.json")
+
+    def finish(self, **told: Any) -> dict[str, Any]:
+        """All of the video has been looked at."""
+        whole = {"frames": self.frames, "tracks": self.tracks, "cuts": self.cuts, **told}
+        (self.folder / "done.json").write_text(json.dumps(whole))
+        return whole
+
+
+def track(config: Config, video: Path, book: Book) -> dict[str, Any]:
+    """Look at a video, from where that was interrupted if it was."""
     detector = Detector(config.score, config.largest)
-    shots, follower = Shots(config.cut), Follower()
-    kept: dict[int, list[Seen]] = {}
-    pictures: dict[int, list[tuple[int, Any]]] = {}
-    cuts, count, started, damage = [], 0, perf_counter(), None
+    shots, follower = Shots(config.cut), Follower(rate(video), config.score)
+    begun, number, started, damage = book.frames, -1, perf_counter(), None
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(),
                TextColumn("{task.fields[rate]:.0f} frames a second"))  # fmt: skip
     with Progress(*columns) as progress:
-        bar = progress.add_task(name, total=length(video), rate=0.0)
+        bar = progress.add_task(book.folder.name, total=length(video), rate=0.0)
         try:
             for frame in frames(video):
-                if shots.cut(frame.picture):
-                    cuts.append(frame.number)
+                number = frame.number
+                progress.update(bar, completed=number + 1)
+                if shots.cut(frame.picture) and number > book.frames:
+                    book.cuts.append(number)
+                    book.end_shot(number)
                     follower.cut()
-                for face, number in follower.follow(detector.faces(frame.picture)):
-                    seen = kept.setdefault(number, [])
-                    if len(seen) % config.every == 0:
-                        crop = cropped(frame.picture, face, config.size)
-                        pictures.setdefault(number, []).append((frame.number, crop))
-                    seen.append(Seen(frame.number, frame.seconds, face, number))
-                count += 1
-                rate = count / (perf_counter() - started)
-                progress.update(bar, advance=1, rate=rate)
+                if number < begun:
+                    continue
+                for face, own in follower.follow(detector.faces(frame.picture)):
+                    book.saw(frame, face, own)
+                progress.update(bar, rate=(number + 1 - begun) / (perf_counter() - started))
         except VideoError as error:
-            if not count:
+            if number < 0:
                 raise
             damage = error
-    long = [number for number in kept if len(kept[number]) >= config.shortest]
-    _write(folder, long, kept, pictures)
-    told = {
-        "frames": count, "tracks": len(long), "cuts": cuts,
-        "frames a second": round(count / (perf_counter() - started), 1),
-    }  # fmt: skip
+    book.end_shot(number + 1)
     if damage is not None:
         raise damage
-    (folder / "done.json").write_text(json.dumps(told))
-    return told
+    seconds = perf_counter() - started
+    return book.finish(**{"frames a second": round((number + 1 - begun) / seconds, 1)})
 
 
 def cropped(picture: Any, face: Face, size: int) -> Any:
-    """The face with a little around it, as a square picture of bytes, red first."""
+    """The face with a little around it, as a square picture of bytes."""
     x, y = (face.left + face.right) / 2, (face.top + face.bottom) / 2
     half = 0.6 * max(face.right - face.left, face.bottom - face.top)
     height, width = picture.shape[:2]
-    left, top = max(0, int(x - half)), max(0, int(y - half))
-    right, bottom = min(width, int(x + half) + 1), min(height, int(y + half) + 1)
+    left, top = min(max(0, int(x - half)), width - 1), min(max(0, int(y - half)), height - 1)
+    right, bottom = max(left, int(x + half)) + 1, max(top, int(y + half)) + 1
     return cv2.resize(picture[top:bottom, left:right], (size, size), interpolation=cv2.INTER_AREA)
 
 
-def _write(
-    folder: Path,
-    long: list[int],
-    kept: dict[int, list[Seen]],
-    crops: dict[int, list[tuple[int, Any]]],
-) -> None:
-    """A video's table and its crops. Tracks are numbered anew, without those left out."""
-    numbers = {number: at for at, number in enumerate(long)}
-    faces = sorted(seen for number in long for seen in kept[number])
-    with open(folder / "faces.csv", "w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(FIELDS)
-        for seen in faces:
-            box = [round(value, 1) for value in seen.face[:4]]
-            writer.writerow([
-                seen.frame, round(seen.seconds, 3), *box, round(seen.face.score, 3),
-                numbers[seen.track],
-            ])  # fmt: skip
-    for number in long:
-        place = folder / "crops" / f"{numbers[number]:05d}"
-        place.mkdir(parents=True, exist_ok=True)
-        for frame, crop in crops[number]:
-            bgr = cv2.cvtColor(crop, cv2.COLOR_RGB2BGR)
-            cv2.imwrite(str(place / f"{frame:06d}.jpg"), bgr, [cv2.IMWRITE_JPEG_QUALITY, 92])
+def _write_crop(place: Path, frame: int, bgr: Any) -> None:
+    cv2.imwrite(str(place / f"{frame:06d}.jpg"), bgr, [cv2.IMWRITE_JPEG_QUALITY, 92])
 
 
 class Track(NamedTuple):
@@ -252,6 +354,25 @@ def read(folder: Path) -> list[Track]:
         ]  # fmt: skip
 
 
+def read_labels(folder: Path) -> dict[str, str]:
+    """Who is seen in which track, of `labels.csv`; empty if there is none.
+
+    >>> read_labels(Path("nowhere"))
+    {}
+    """
+    file = folder / "labels.csv"
+    if not file.exists():
+        return {}
+    with open(file, newline="", encoding="utf-8-sig") as rows:
+        reader = csv.DictReader(rows)
+        if not {"track", "name"} <= set(reader.fieldnames or ()):
+            there = ", ".join(reader.fieldnames or ())
+            raise ValueError(
+                f"{file} must have the columns track and name, with commas; has {there}"
+            )
+        return {row["track"].strip(): (row["name"] or "").strip() for row in reader}
+
+
 def crops(folder: Path, track: Track) -> list[Path]:
     """The pictures of a track, in order."""
     return sorted((folder / track.video / "crops" / f"{track.track:05d}").glob("*.jpg"))
@@ -260,45 +381,55 @@ def crops(folder: Path, track: Track) -> list[Path]:
 def cut(folder: Path, every: int = 5, size: int = 224) -> None:
     """Cut the crops of an episode that has `frames/*.jpg` and `faces.csv`, but no crops yet.
 
-    A frame is known by the number in its file's name. This is how a dataset of frames, faces and
-    tracks, such as the paper's, becomes a series.
+    A frame is known by the last number in its file's name. This is how a dataset of frames, faces
+    and tracks, such as the paper's, becomes a series. All crops are there afterwards, or none.
     """
     frames_of: dict[int, list[tuple[int, Face]]] = {}
-    with open(folder / "faces.csv", newline="") as rows:
+    with open(folder / "faces.csv", newline="", encoding="utf-8-sig") as rows:
         for row in csv.DictReader(rows):
             left, top, right, bottom = (float(row[name]) for name in FIELDS[2:6])
             face = Face(left, top, right, bottom, float(row.get("score") or 1))
             frames_of.setdefault(int(row["track"]), []).append((int(row["frame"]), face))
-    files = {int("".join(filter(str.isdigit, f.stem))): f for f in (folder / "frames").iterdir()}
-    for track, seen in frames_of.items():
-        place = folder / "crops" / f"{track:05d}"
-        place.mkdir(parents=True, exist_ok=True)
+    files = {
+        int(re.findall(r"\d+", file.stem)[-1]): file
+        for file in (folder / "frames").iterdir()
+        if file.suffix.lower() in PICTURES and re.search(r"\d", file.stem)
+    }
+    unfinished = folder / "crops.writing"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    for track, seen in track_bar(frames_of.items(), description=f"crops of {folder.name}"):
+        place = unfinished / f"{track:05d}"
+        place.mkdir(parents=True)
         for frame, face in sorted(seen)[::every]:
             if frame not in files:
                 raise ValueError(f"{folder / 'frames'} has no frame {frame}, which faces.csv names")
-            crop = cropped(cv2.imread(str(files[frame])), face, size)
-            cv2.imwrite(str(place / f"{frame:06d}.jpg"), crop, [cv2.IMWRITE_JPEG_QUALITY, 92])
+            picture = cv2.imread(str(files[frame]))
+            if picture is None:
+                raise ValueError(f"{files[frame]} cannot be read as a picture")
+            _write_crop(place, frame, cropped(picture, face, size))
+    unfinished.rename(folder / "crops")
 
 
-def gather(out: Path, videos: list[str]) -> None:
-    """The table of all tracks, and a page to look at them."""
+def gather(out: Path) -> None:
+    """The table of all tracks of all videos that the folder holds, and a page to look at them."""
     found: list[Track] = []
-    for video in videos:
-        if (out / video / "faces.csv").exists():
-            found += _tracks(out / video)
-    with open(out / "tracks.csv", "w", newline="") as table:
+    for file in sorted(out.glob("*/faces.csv")):
+        found += _tracks(file.parent)
+    unfinished = out / "tracks.writing"
+    with open(unfinished, "w", newline="") as table:
         writer = csv.writer(table)
         heading = ("video", "track", "first", "last", "seconds", "faces", "shares a frame with")
         writer.writerow(heading)
         for track in found:
             writer.writerow([*track[:6], " ".join(map(str, track.shares))])
+    unfinished.replace(out / "tracks.csv")
     (out / "sheet.html").write_text(_sheet(out, found), encoding="utf-8")
 
 
 def _tracks(folder: Path) -> list[Track]:
     frames_of: dict[int, list[tuple[int, float]]] = {}
     seen_in: dict[int, set[int]] = {}
-    with open(folder / "faces.csv", newline="") as rows:
+    with open(folder / "faces.csv", newline="", encoding="utf-8-sig") as rows:
         for row in csv.DictReader(rows):
             track, frame = int(row["track"]), int(row["frame"])
             frames_of.setdefault(track, []).append((frame, float(row.get("seconds") or 0)))

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from taskfree import arguments
 
-__all__ = ["Frame", "Shots", "VideoError", "frames", "length"]
+__all__ = ["Frame", "Shots", "VideoError", "frames", "length", "rate"]
 
 Picture = NDArray[np.uint8]
+DARK = 32.0
+"""Nothing below this, of 255, is taken for bright: what is left there is noise."""
 
 
 class VideoError(ValueError):
@@ -38,29 +40,36 @@ def frames(file: Path) -> Iterator[Frame]:
                 raise VideoError(f"{file} has no pictures in it")
             stream = container.streams.video[0]
             stream.thread_type = "AUTO"
-            rate = float(stream.average_rate or 25)
-            number = -1
+            usual = rate(file)
+            seen, number = 0.0, -1  # seconds of picture or sound that came; the last frame
             try:
-                for number, frame in enumerate(container.decode(stream)):
-                    seconds = number / rate if frame.time is None else float(frame.time)
-                    picture: Any = frame.to_ndarray(format="rgb24")
-                    yield Frame(number, seconds, picture)
+                for packet in container.demux():
+                    if packet.pts is not None and packet.stream.type in ("audio", "video"):
+                        end = packet.pts + (packet.duration or 0)
+                        seen = max(seen, float(end * packet.time_base))
+                    if packet.stream is not stream:
+                        continue
+                    decoded: Any = packet.decode()
+                    for frame in decoded:
+                        number += 1
+                        seconds = number / usual if frame.time is None else float(frame.time)
+                        yield Frame(number, seconds, frame.to_ndarray(format="rgb24"))
             except av.FFmpegError as error:
                 raise VideoError(
                     f"{file} is damaged after frame {number}: {error}; what came before was kept"
                 ) from error
-            said = length(file)
-            if said is not None and number + 1 < 0.9 * said:
+            said = ((container.duration or 0) + (container.start_time or 0)) / av.time_base
+            if seen < 0.9 * said - 0.5:
                 raise VideoError(
-                    f"{file} ends after frame {number} and says that it has {said}; what came "
-                    "before was kept"
+                    f"{file} ends after frame {number}, {seen:.1f} seconds, and says that it has "
+                    f"{said:.1f}; what came before was kept"
                 )
     except (av.FFmpegError, OSError) as error:
         raise VideoError(f"{file} cannot be read as a video: {error}") from error
 
 
 def length(file: Path) -> int | None:
-    """About how many frames there are, if the file says so."""
+    """About how many frames there are, if the file says so: enough for a progress bar."""
     try:
         with av.open(str(file)) as container:
             stream = container.streams.video[0]
@@ -73,8 +82,19 @@ def length(file: Path) -> int | None:
     return None
 
 
+def rate(file: Path) -> float:
+    """Frames a second; 25 if the file does not say."""
+    try:
+        with av.open(str(file)) as container:
+            return float(container.streams.video[0].average_rate or 25)
+    except (av.FFmpegError, OSError, IndexError):
+        return 25.0
+
+
 class Shots:
     """Says whether a frame begins a new shot: its colours are elsewhere than a moment ago.
+
+    Colours are told apart as finely in a dim scene as in a bright one.
 
     Args:
         threshold: the share of the picture, between 0 and 1, that must have changed its colour.
@@ -86,19 +106,22 @@ class Shots:
 
     def __init__(self, threshold: float = 0.3) -> None:
         self.threshold = arguments.number("threshold", threshold, above=0)
-        self._before: Any = None
+        self._before: Picture | None = None
 
     def cut(self, picture: Picture) -> bool:
         """Whether this frame is the first of a shot."""
-        now = self._colours(picture)
+        now = picture[::4, ::4].copy()
         before, self._before = self._before, now
-        return before is not None and float(np.abs(now - before).sum()) / 2 > self.threshold
+        if before is None or before.shape != now.shape:
+            return before is not None
+        return float(np.abs(self._colours(now) - self._colours(before)).sum()) / 2 > self.threshold
 
     @staticmethod
-    def _colours(picture: Picture) -> NDArray[np.float64]:
+    def _colours(small: Picture) -> NDArray[np.float64]:
         """The shares of 64 colours in each of sixteen parts of the picture."""
-        small = (picture[::4, ::4] >> 6).astype(int)
-        colours = 16 * small[..., 0] + 4 * small[..., 1] + small[..., 2]
+        brightest = max(DARK, float(np.percentile(small, 99)))
+        levels = np.minimum(3, small * (4 / brightest)).astype(int)
+        colours = 16 * levels[..., 0] + 4 * levels[..., 1] + levels[..., 2]
         places = [np.arange(size) * 4 // size for size in colours.shape]
         parts = 4 * places[0][:, None] + places[1][None, :]
         found = np.bincount((64 * parts + colours).ravel(), minlength=1024)
