@@ -525,6 +525,15 @@ def test_the_pictures_and_links_exist(page):
             assert (page.parent / target.partition("#")[0]).exists(), target
 
 
+def test_the_comparison_is_the_same_on_both_pages():
+    here, there = (
+        re.search(r"(?:^\| .*taskfree.*\n)(?:^\|.*\n)+", page.read_text(), re.MULTILINE)
+        for page in (README, ROOT / "docs/comparison.md")
+    )
+    assert "years of use" in here[0]
+    assert here[0] == there[0]
+
+
 def test_it_fits_what_the_makefile_does():
     makefile = (ROOT / "Makefile").read_text()
     for command in re.findall(r"^make (\w+)", README.read_text(), re.MULTILINE):

@@ -1,6 +1,7 @@
 """Many runs on several processes: in order, kept, and gone when the one that began them is."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import tyro
 
 from taskfree.experiments import pool
 
@@ -90,9 +92,14 @@ class Outer:
     seeds: int = 3
     names: tuple[str, ...] = ("A",)
     flights: Inner = Inner()
+    show: bool = False
+    crop: bool = True
 
 
 def test_the_command_says_what_is_not_the_default():
     assert pool.command("x", Outer()) == "taskfree reproduce x"
     config = Outer(out="elsewhere", names=("A", "B"), flights=Inner("nowhere", 1))
     assert pool.command("x", config) == "taskfree reproduce x --names A B --flights.seed 1"
+    config = Outer(names=("my faces",), show=True, crop=False)
+    assert pool.command("x", config) == "taskfree reproduce x --names 'my faces' --show --no-crop"
+    assert tyro.cli(Outer, args=shlex.split(pool.command("x", config))[3:]) == config

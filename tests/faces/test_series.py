@@ -9,7 +9,7 @@ from PIL import Image
 from torch import nn
 
 from taskfree.cli import main
-from taskfree.faces import compose, series
+from taskfree.faces import compose, series, tracks
 from taskfree.faces.alexnet import AlexNet, prepared
 from taskfree.faces.triplets import Faces, pairs, triplet_loss
 
@@ -181,10 +181,10 @@ def test_the_experiment_runs_end_to_end_and_goes_on_where_it_was(photographs, or
     results = json.loads((out / "results.json").read_text())
     rows = {row["setting"]: row for row in results["summary"]}
     assert len(rows) == 10
-    assert len(rows["online"]["after each episode"]) == 3
-    assert len(rows["initial"]["after each episode"]) == 1
+    assert len(rows["online"]["after each part"]) == 3
+    assert len(rows["initial"]["after each part"]) == 1
     first = rows["initial"]["accuracy"]
-    assert rows["online"]["after each episode"][0] == first, "all begin with the same weights"
+    assert rows["online"]["after each part"][0] == first, "all begin with the same weights"
     assert {file.name for file in out.glob("*.png")} == {
         "accuracy.png", "ablation.png", "alone.png", "actors.png",
     }  # fmt: skip
@@ -221,19 +221,100 @@ def test_frames_with_faces_tracks_and_labels_become_a_series(tmp_path):
     (tmp_path / "labels.csv").write_text("\n".join(["track,name", *labels]) + "\n")
     found = series.from_folder(tmp_path, held_out=0, size=16)
     assert [track.actor for track in found.tracks] == names
-    assert [len(track.faces) for track in found.tracks] == [4, 4, 4, 4], "one every five frames"
+    learned = {face for track in found.tracks for face in track.faces}
+    compared = {face for faces in found.templates.values() for face in faces}
+    assert len(found.gallery) == 16, "one every five frames"
+    assert learned | compared == set(range(16))
+    assert not learned & compared
     for track in found.tracks:
         colour = found.gallery[list(track.faces)].float().mean((0, 1, 2))
         assert colour.argmax() == (0 if track.actor == "red" else 2)
     assert found.tracks[0].together == frozenset([1])
 
 
-def test_a_frame_that_is_missing_is_named(tmp_path):
-    (tmp_path / "e1" / "frames").mkdir(parents=True)
-    (tmp_path / "e1" / "faces.csv").write_text("frame,left,top,right,bottom,track\n7,0,0,9,9,0\n")
+def test_a_frame_that_is_missing_or_unreadable_is_named_every_time(tmp_path):
+    frames = tmp_path / "e1" / "frames"
+    frames.mkdir(parents=True)
+    rows = ["frame,left,top,right,bottom,track", "3,0,0,9,9,0", "7,0,0,9,9,1"]
+    (tmp_path / "e1" / "faces.csv").write_text("\n".join(rows))
     (tmp_path / "labels.csv").write_text("track,name\ne1/00000,amy\n")
-    with pytest.raises(ValueError, match="no frame 7"):
+    (frames / ".DS_Store").write_text("not a frame")
+    Image.new("RGB", (20, 20)).save(frames / "bbt_s01e01_000003.jpg")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no frame 7"):
+            series.from_folder(tmp_path)
+    (frames / "bbt_s01e01_000007.jpg").write_text("not a picture")
+    with pytest.raises(ValueError, match=r"000007\.jpg cannot be read as a picture"):
         series.from_folder(tmp_path)
+    Image.new("RGB", (20, 20)).save(frames / "bbt_s01e01_000007.jpg")
+    with pytest.raises(ValueError, match=r"1 tracks have a name, too few.*--held-out 0"):
+        series.from_folder(tmp_path)
+    assert len(list((tmp_path / "e1" / "crops").iterdir())) == 2
+
+
+def test_frames_without_labels_can_be_labelled_next(tmp_path):
+    frames = tmp_path / "e1" / "frames"
+    frames.mkdir(parents=True)
+    Image.new("RGB", (20, 20)).save(frames / "1.jpg")
+    (tmp_path / "e1" / "faces.csv").write_text("frame,left,top,right,bottom,track\n1,0,0,9,9,0")
+    with pytest.raises(ValueError, match="taskfree label"):
+        series.from_folder(tmp_path)
+    assert [track.name for track in tracks.read(tmp_path)] == ["e1/00000"]
+
+
+def test_labels_of_a_spreadsheet_are_read_and_others_named(tmp_path):
+    folder = folder_of_tracks(tmp_path)
+    text = (tmp_path / "labels.csv").read_text().replace("amy", " amy ")
+    (tmp_path / "labels.csv").write_text(text, encoding="utf-8-sig")
+    assert set(series.from_folder(folder, held_out=5, size=8).templates) == {"amy", "leo"}
+    (tmp_path / "labels.csv").write_text(text.replace(",", ";"))
+    with pytest.raises(ValueError, match=r"labels\.csv must have the columns track and name"):
+        series.from_folder(folder)
+
+
+def test_a_track_whose_pictures_somebody_removed_is_left_out(tmp_path):
+    folder = folder_of_tracks(tmp_path)
+    for file in (folder / "01-first" / "crops" / "00000").iterdir():
+        file.unlink()
+    assert len(series.from_folder(folder, held_out=5, size=8).gallery) == 69
+
+
+def test_templates_are_of_different_episodes_and_tracks_and_never_learned(tmp_path):
+    long = [series.Seen(1, "amy", (2 * at, 2 * at + 1)) for at in range(50)]
+    short = [series.Seen(at, "amy", (100 * at,)) for at in (2, 3, 4, 5)]
+    assert series.choose_templates(long + short) == {"amy": [0, 200, 300, 400, 500]}
+    many = [series.Seen(at, "leo", (at,)) for at in range(1, 10)]
+    assert series.choose_templates(many) == {"leo": [1, 3, 5, 7, 9]}
+    found = series.from_folder(folder_of_tracks(tmp_path), held_out=0, size=8)
+    compared = {face for faces in found.templates.values() for face in faces}
+    assert len(compared) == 10
+    assert not compared & {face for track in found.tracks for face in track.faces}
+    assert not compared & {face for faces in found.held_out.values() for face in faces}
+
+
+def test_only_the_first_episode_is_seen_if_that_is_asked_for(photographs, order, tmp_path):
+    one = composed(photographs, order, seed=0, tracks=0, length=4, episodes=1)
+    both = composed(photographs, order, seed=0, tracks=0, length=4)
+    assert one.episodes == [1]
+    assert both.episodes == [1, 2]
+    count = len(one.tracks) * 4 + sum(map(len, one.held_out.values())) + 5 * len(one.templates)
+    assert count == len(one.gallery) < 0.6 * len(both.gallery)
+    told = [name for episode, name in compose.read_order(order) if episode == 1]
+    assert len(one.tracks) + sum(map(len, one.held_out.values())) // 2 == len(told)
+    own = series.from_folder(folder_of_tracks(tmp_path / "own"), held_out=5, size=8, episodes=1)
+    assert len(own.gallery) == 36
+
+
+def test_with_nothing_held_out_the_test_is_what_is_learned(photographs, order):
+    found = composed(photographs, order, seed=0, tracks=0, length=4, held_out=0)
+    assert len(found.tracks) == 60
+    assert sum(map(len, found.held_out.values())) == 240
+
+
+def test_an_order_that_is_wrong_is_said_by_line(tmp_path):
+    (tmp_path / "order.csv").write_text("episode,name\n1,amy\nS01E02,leo\n")
+    with pytest.raises(ValueError, match=r"order\.csv, line 3: .* got 'S01E02' and 'leo'"):
+        compose.read_order(tmp_path / "order.csv")
 
 
 def test_a_series_is_kept_whole(photographs, order, tmp_path):

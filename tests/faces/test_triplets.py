@@ -72,6 +72,24 @@ def test_adjacent_tracks_that_look_alike_are_joined_but_not_those_that_share_a_f
     assert [track.episode for track in found] == [1, 1, 1, 2]
 
 
+def test_a_new_track_is_compared_with_those_who_were_seen_last():
+    who = [0, 1, 0, 2, 3, 4, 0, 5, 1]
+    features = torch.eye(6)[torch.tensor(who)] * 10
+    tracks = [Seen(1, "", (at,)) for at in range(len(who))]
+    found = [track.faces for track in merged(tracks, features, nearest=0.5)]
+    assert (0, 2, 6) in found, "again and again, with three others between"
+    assert (1,) in found, "four others were seen since"
+    assert (8,) in found
+
+
+def test_a_few_tracks_are_joined_by_the_same_measure_as_many():
+    features = torch.tensor([[0.0], [1.0], [10.0]])
+    tracks = [Seen(1, "", (at,)) for at in range(3)]
+    assert [track.faces for track in merged(tracks, features, nearest=0.2)] == [(0, 1), (2,)]
+    assert merged(tracks[:1], features, nearest=0.5) == tracks[:1]
+    assert merged([], features, nearest=0.5) == []
+
+
 def test_a_face_in_many_triplets_goes_through_the_network_once_with_the_same_result():
     seen = []
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -147,12 +148,11 @@ def _options(config: Any, default: Any, prefix: str = "") -> Iterator[str]:
             continue
         if is_dataclass(given):
             yield from _options(given, usual, f"{option}.")
+        elif isinstance(given, bool):
+            yield f"--{option}" if given else f"--{prefix}no-{field.name.replace('_', '-')}"
         else:
-            yield f"--{option} {_words(given)}"
-
-
-def _words(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            values = given if isinstance(given, tuple) else (given,)
+            yield shlex.join([f"--{option}", *map(str, values)])
 
 
 def print_table(title: str, rows: list[list[str]], caption: str | None = None) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, stdev
 from time import perf_counter
@@ -65,11 +67,16 @@ class Config:
     first_seed: int = 0
     """the first of them"""
     episodes: int = 0
-    """only so many, from the first on; 0: all. The settings were chosen on the first alone"""
+    """only so many, from the first on, with nothing of the others; 0: all. The settings were
+    chosen on the first alone"""
+    held_out: int = 10
+    """every so many-th track is a test; 0: none is, and the test is all faces, learned ones too"""
+    chunks: int = 1
+    """times that it is tested in an episode"""
     tracks: int = 50
     """of a composed series, tracks an episode; 0: as many as the order has"""
     weights: Path | None = None
-    """AlexNet's convolutions by torchvision's names (safetensors); fetched if not given"""
+    """AlexNet's convolutions, torchvision's file (.pth) or safetensors; fetched if not given"""
     lr: float = 0.01
     """learning rate of SGD"""
     repeats: int = 2
@@ -95,12 +102,23 @@ class Config:
     """processes; as many as there are cores if not given"""
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "repeats", "repeats_alone", "buffer", "epochs"):
+        for name in ("seeds", "repeats", "repeats_alone", "buffer", "epochs", "chunks"):
             arguments.whole(name, getattr(self, name), least=1)
-        for name in ("first_seed", "episodes", "tracks"):
+        for name in ("first_seed", "episodes", "tracks", "held_out"):
             arguments.whole(name, getattr(self, name), least=0)
-        arguments.number("lr", self.lr, above=0)
-        arguments.number("strength", self.strength, least=0)
+        for name in ("lr", "mean", "variance"):
+            arguments.number(name, getattr(self, name), above=0)
+        for name in ("strength", "dropout", "nearest"):
+            arguments.number(name, getattr(self, name), least=0)
+        if self.dropout >= 1:
+            raise ValueError(f"dropout must be below 1, got {self.dropout}")
+        if self.held_out == 1:
+            raise ValueError("held_out must be 0 or at least 2, got 1, which leaves none to learn")
+
+    @property
+    def tested(self) -> str:
+        """The faces on which it is tested, in words."""
+        return "held-out faces" if self.held_out and not self.clip else "all faces"
 
 
 @dataclass(frozen=True)
@@ -154,27 +172,20 @@ def watch(config: Config, seed: int) -> series.Series:
     if config.clip:
         found = series.from_folder(clip.tracks(), held_out=0)
     elif config.series is not None:
-        found = series.from_folder(config.series)
+        found = series.from_folder(
+            config.series, held_out=config.held_out, episodes=config.episodes
+        )
     else:
         if config.order is None:
             raise ValueError("--order must be a CSV of who is seen, track after track")
         folder = config.faces or compose.lfw(LFW)
         people = compose.people(folder, Detector() if config.crop else None)
         order = compose.read_order(config.order)
-        found = compose.compose(people, order, seed=seed, tracks=config.tracks)
+        found = compose.compose(
+            people, order, seed=seed, tracks=config.tracks, held_out=config.held_out,
+            episodes=config.episodes,
+        )  # fmt: skip
     return found
-
-
-def _first(whole: series.Series, count: int) -> series.Series:
-    """Only the first episodes, with only those who are seen in them."""
-    last = whole.episodes[:count][-1]
-    tracks = [track for track in whole.tracks if track.episode <= last]
-    seen = {track.actor for track in tracks}
-    return replace(
-        whole,
-        tracks=tracks,
-        held_out={actor: faces for actor, faces in whole.held_out.items() if actor in seen},
-    )
 
 
 def _alexnet(config: Config, seed: int = 0) -> AlexNet:
@@ -184,9 +195,32 @@ def _alexnet(config: Config, seed: int = 0) -> AlexNet:
 
 def _kept(config: Config, seed: int) -> Path:
     """Where a series is kept, with what the convolutions, which do not learn, make of its faces."""
-    names = ("faces", "lfw", "crop", "order", "series", "clip", "tracks", "weights")
-    said = {name: str(getattr(config, name)) for name in names}
-    return pool.place(config.out, f"series {seed}", said, end="safetensors")
+    names = ("lfw", "crop", "clip", "episodes", "held_out", "tracks")
+    said = {name: getattr(config, name) for name in names} | _watched(config)
+    name = "series" if config.series or config.clip else f"series {seed}"  # these have no chance
+    return pool.place(config.out, name, said, end="safetensors")
+
+
+def _watched(config: Config) -> dict[str, str]:
+    """The files that a series is made of: whoever changes them has another series."""
+    given = {name: getattr(config, name) for name in ("faces", "order", "series", "weights")}
+    return {name: _mark(path) for name, path in given.items() if path is not None}
+
+
+@cache
+def _mark(path: Path) -> str:
+    """Of tables their content, of pictures their names and sizes."""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    found = hashlib.sha256()
+    for file in files:
+        place = file.relative_to(path).parts
+        if len(place) > 1 and place[1] == "crops" and (path / place[0] / "frames").exists():
+            continue  # they are cut from the frames
+        if file.suffix == ".csv" and file.name != "tracks.csv":  # that one follows from the others
+            found.update(file.read_bytes())
+        elif file.suffix.lower() in (".jpg", ".jpeg", ".png", ".safetensors", ".pth"):
+            found.update(f"{place} {file.stat().st_size}".encode())
+    return found.hexdigest()
 
 
 def prepare(job: Job) -> None:
@@ -207,8 +241,6 @@ def run_one(job: Job) -> dict[str, Any]:
     started = perf_counter()
     config, setting = job.config, job.setting
     whole = series.Series.load(_kept(config, job.seed))
-    if config.episodes:
-        whole = _first(whole, config.episodes)
     torch.manual_seed(job.seed)
     model = Faces(_alexnet(config, job.seed).classifier, whole.gallery)
     learner = _learner(model, config, setting)
@@ -261,21 +293,29 @@ def _steps(job: Job, whole: series.Series) -> Iterator[tuple[int, list[Pair]]]:
     config, setting = job.config, job.setting
     if setting.order == "none":
         return
-    if setting.annotated:
-        found = list(pairs(whole.tracks))
-    else:
-        found = list(pairs_together(merged(whole.tracks, whole.gallery, config.nearest)))
     if setting.order == "as seen":
+        if setting.annotated:
+            found = list(pairs(whole.tracks))
+        else:
+            found = list(pairs_together(merged(whole.tracks, whole.gallery, config.nearest)))
         for episode in whole.episodes:
-            yield episode, [pair for pair in found if pair.episode == episode]
+            own = [pair for pair in found if pair.episode == episode]
+            for part in _parts(own, config.chunks):
+                yield episode, part
         return
     chance = torch.Generator().manual_seed(job.seed)
-    size = -(-len(found) // len(whole.episodes))
     for turn in range(config.epochs if setting.epochs else 1):
-        order = torch.randperm(len(found), generator=chance).tolist()
-        for part, episode in enumerate(whole.episodes):
-            chosen = order[part * size : (part + 1) * size]
-            yield episode + turn * len(whole.episodes), [found[at] for at in chosen]
+        order = torch.randperm(len(whole.tracks), generator=chance).tolist()
+        found = list(pairs([whole.tracks[at] for at in order], across=True))
+        parts = _parts(found, len(whole.episodes) * config.chunks)
+        for at, part in enumerate(parts):
+            yield 1 + turn * len(whole.episodes) + at // config.chunks, part
+
+
+def _parts(found: list[Pair], count: int) -> list[list[Pair]]:
+    """As many parts, as long as each other as can be."""
+    edges = [len(found) * at // count for at in range(count + 1)]
+    return [found[start:end] for start, end in pairwise(edges)]
 
 
 def _seen(whole: series.Series) -> dict[str, dict[str, int]]:
@@ -290,8 +330,8 @@ def _place(job: Job) -> Path:
     said = {
         key: str(value)
         for key, value in asdict(job.config).items()
-        if key not in ("out", "workers", "seeds", "first_seed")
-    }
+        if key not in ("out", "workers", "seeds", "first_seed", *_watched(job.config))
+    } | _watched(job.config)
     return pool.place(job.config.out, f"{job.setting.name} {job.seed}", said)
 
 
@@ -302,10 +342,10 @@ def run(config: Config) -> dict[str, Any]:
     """Run every setting that is not done, and write what was found."""
     seeds = range(config.first_seed, config.first_seed + config.seeds)
     jobs = [Job(config, setting, seed) for setting in SETTINGS for seed in seeds]
-    missing = {job.seed: job for job in jobs if not _kept(config, job.seed).exists()}
     (config.out / "runs").mkdir(parents=True, exist_ok=True)
-    for job in missing.values():
-        prepare(job)
+    for job in jobs:
+        if not _kept(config, job.seed).exists():
+            prepare(job)
     runs = pool.run_kept(
         run_one,
         sorted(jobs, key=lambda job: not job.setting.epochs),  # what takes longest comes first
@@ -322,15 +362,17 @@ def run(config: Config) -> dict[str, Any]:
             if key not in ("out", "workers")
         },
         "versions": pool.versions(),
+        "aims": aims(runs),
         "summary": rows,
         "runs": runs,
     }
     pool.write_json(config.out / "results.json", results)
+    curves = partial(soap_figures.curves, rows, tested=config.tested, chunks=config.chunks)
     figures = {
-        "accuracy.png": soap_figures.curves(rows, soap_figures.MAIN, "Actors learned by watching"),
-        "ablation.png": soap_figures.curves(rows, soap_figures.ABLATION, "What each part does"),
-        "alone.png": soap_figures.curves(rows, soap_figures.ALONE, "With nobody to ask"),
-        "actors.png": soap_figures.actors(runs),
+        "accuracy.png": curves(soap_figures.MAIN, "Actors learned by watching"),
+        "ablation.png": curves(soap_figures.ABLATION, "What each part does"),
+        "alone.png": curves(soap_figures.ALONE, "With nobody to ask"),
+        "actors.png": soap_figures.actors(runs, chunks=config.chunks),
     }
     for name, figure in figures.items():
         report.save(figure, config.out / name)
@@ -338,11 +380,12 @@ def run(config: Config) -> dict[str, Any]:
         config.out / "report.html",
         title="Learning actors by watching television",
         introduction=" ".join((Config.__doc__ or "").split()),
-        tables={f"Accuracy on held-out faces, {config.seeds} seeds": table(rows)},
+        tables={f"Accuracy on {config.tested}, {config.seeds} seeds": table(rows)},
         figures={name: (config.out / name, soap_figures.CAPTIONS[name]) for name in figures},
-        details={key: results[key] for key in ("command", "config", "versions")},
+        details={key: results[key] for key in ("command", "config", "versions", "aims")},
     )
-    pool.print_table("Accuracy on held-out faces (mean and deviation over the seeds)", table(rows))
+    heading = f"Accuracy on {config.tested} (mean and deviation over the seeds)"
+    pool.print_table(heading, table(rows))
     print(f"report: {config.out / 'report.html'}")  # noqa: T201
     return results
 
@@ -364,7 +407,7 @@ def table(rows: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Accuracy on all held-out faces after each episode, and of each actor at the end."""
+    """Accuracy over all faces that are tested, after each part, and of each actor at the end."""
     rows = []
     for setting in SETTINGS:
         own = [one for one in runs if one["setting"] == setting.name]
@@ -378,7 +421,7 @@ def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "mean over the actors": _spread(
                     [mean(one["curve"][-1]["actors"].values()) for one in own]
                 ),
-                "after each episode": [_spread(list(at)) for at in zip(*curves, strict=True)],
+                "after each part": [_spread(list(at)) for at in zip(*curves, strict=True)],
                 "consolidations": _spread(
                     [sum(e["kind"] == "plateau" for e in one["events"]) for one in own]
                 ),
@@ -386,6 +429,49 @@ def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return rows
+
+
+def aims(runs: list[dict[str, Any]]) -> dict[str, float]:
+    """What the experiment is meant to show, and what it does: means over the seeds, as shares."""
+    curves: dict[str, list[list[float]]] = {
+        setting.name: [
+            [point["accuracy"] for point in one["curve"]]
+            for one in runs
+            if one["setting"] == setting.name
+        ]
+        for setting in SETTINGS
+    }
+    end: dict[str, float] = {name: mean(curve[-1] for curve in own) for name, own in curves.items()}
+
+    def gap(one: str, other: str) -> float:
+        return round(end[one] - end[other], 4)
+
+    def lost(name: str) -> float:
+        """From the best episode to the last."""
+        return round(mean(max(curve) - curve[-1] for curve in curves[name]), 4)
+
+    def unrest(name: str) -> float:
+        """What is lost from one part to the next, in all: steady learning has none."""
+        drops = [sum(max(0, a - b) for a, b in pairwise(curve)) for curve in curves[name]]
+        return round(mean(drops), 4)
+
+    continual, alone = "online continual", "self-supervised"
+    return {
+        "online above initial": gap("online", "initial"),
+        "online continual above online": gap(continual, "online"),
+        "online continual above online joint": gap(continual, "online joint"),
+        "online continual above offline joint": gap(continual, "offline joint"),
+        "online, lost since its best episode": lost("online"),
+        "online continual, lost since its best episode": lost(continual),
+        "self-supervised, online above initial": gap(f"online, {alone}", "initial"),
+        "self-supervised, online continual above online": gap(
+            f"{continual}, {alone}", f"online, {alone}"
+        ),
+        "hard buffer, online": gap("online", "online, no hard buffer"),
+        "hard buffer, online continual": gap(continual, f"{continual}, no hard buffer"),
+        "unrest, cumulative mean": unrest(continual),
+        "unrest, decay": unrest(f"{continual}, decay"),
+    }
 
 
 def _spread(values: list[float]) -> list[float]:

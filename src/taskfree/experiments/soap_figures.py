@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from taskfree.report import COLOURS
 
 CAPTIONS = {
-    "accuracy.png": "Accuracy on all held-out faces after each episode (the paper's Figure 4a), "
-    "mean and standard deviation over the seeds. Joint learning sees the same tracks shuffled: "
-    "online in as many parts; offline, its end after several passes.",
+    "accuracy.png": "Accuracy after each part of the series (the paper's Figures 4a and 4b), mean "
+    "and standard deviation over the seeds. Joint learning sees the same tracks shuffled across "
+    "episodes: online in as many parts; offline, its end after several passes.",
     "ablation.png": "What the hard buffer and the way of accumulating importance do (Figure 4c).",
-    "alone.png": "With nobody to ask: tracks that share a frame are two people (Figure 5a).",
-    "actors.png": "The accuracy of the four most frequent actors after each episode, of the first "
+    "alone.png": "With nobody to ask: tracks that share a frame are two people (Figures 5a, 5b).",
+    "actors.png": "The accuracy of the four most frequent actors after each part, of the first "
     "seed (Figure 5c). The size of a marker says how often the actor is seen in the episode; none: "
     "not at all.",
 }
@@ -42,37 +42,41 @@ ALONE = {
 
 
 def curves(
-    rows: Sequence[Mapping[str, Any]], styles: Mapping[str, tuple[str, str, str]], title: str
+    rows: Sequence[Mapping[str, Any]],
+    styles: Mapping[str, tuple[str, str, str]],
+    title: str,
+    *,
+    tested: str,
+    chunks: int = 1,
 ) -> Figure:
-    """Accuracy after each episode."""
+    """Accuracy after each part: an episode, or one of the chunks of it."""
     figure = Figure(figsize=(8, 5), layout="constrained")
     axis = figure.subplots()
     found = {row["setting"]: row for row in rows}
-    episodes = max(len(row["after each episode"]) for row in rows if row["setting"] in styles) - 1
-    shown = len(found["online"]["after each episode"]) - 1 if "online" in found else episodes
+    shown = len(found["online"]["after each part"]) - 1
     for setting, (colour, style, marker) in styles.items():
         if setting not in found:
             continue
-        points = 100 * np.array(found[setting]["after each episode"])
+        points = 100 * np.array(found[setting]["after each part"])
         if len(points) == 1:  # it never learns
             axis.axhline(points[0, 0], color=colour, linestyle=style, label=setting)
             continue
         if len(points) > shown + 1:  # several passes: where it ends
             axis.axhline(points[-1, 0], color=colour, linestyle=style, label=setting)
             continue
-        places = np.arange(len(points))
+        places = np.arange(len(points)) / chunks
         axis.plot(places, points[:, 0], color=colour, linestyle=style, marker=marker, label=setting)
         axis.fill_between(
             places, points[:, 0] - points[:, 1], points[:, 0] + points[:, 1], color=colour,
             alpha=0.15, lw=0,
         )  # fmt: skip
-    axis.set(title=title, xlabel="episodes watched", ylabel="accuracy on held-out faces (%)")
-    axis.set_xticks(range(shown + 1))
+    axis.set(title=title, xlabel="episodes watched", ylabel=f"accuracy on {tested} (%)")
+    axis.set_xticks(range(shown // chunks + 1))
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 
 
-def actors(runs: Sequence[Mapping[str, Any]], count: int = 4) -> Figure:
+def actors(runs: Sequence[Mapping[str, Any]], count: int = 4, chunks: int = 1) -> Figure:
     """The accuracy of the most frequent actors, with markers as large as they are frequent."""
     first = {one["setting"]: one for one in runs if one["seed"] == runs[0]["seed"]}
     seen = first["online"]["seen"]
@@ -88,9 +92,10 @@ def actors(runs: Sequence[Mapping[str, Any]], count: int = 4) -> Figure:
         for setting, colour in (("online", COLOURS[4]), ("online continual", COLOURS[0])):
             curve = first[setting]["curve"]
             values = [100 * point["actors"][actor] for point in curve]
-            axis.plot(values, color=colour, label=setting if actor == chosen[0] else None)
+            places = np.arange(len(values)) / chunks
+            axis.plot(places, values, color=colour, label=setting if actor == chosen[0] else None)
             sizes = [0, *(6 * seen[str(point["episode"])].get(actor, 0) for point in curve[1:])]
-            axis.scatter(range(len(values)), values, s=sizes, color=colour)
+            axis.scatter(places, values, s=sizes, color=colour)
         axis.set_title(f"{actor}, {total[actor]} tracks", fontsize=10)
         axis.set(xlabel="episodes watched", ylabel="accuracy (%)")
     figure.suptitle("Each actor's accuracy over the series")

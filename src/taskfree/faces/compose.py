@@ -125,13 +125,22 @@ def lfw(folder: Path, least: int = 20) -> Path:
 
 def read_order(file: Path) -> list[tuple[int, str]]:
     """Episode and name of every track, in the order of a CSV with the columns episode and name."""
-    with open(file, newline="") as rows:
+    with open(file, newline="", encoding="utf-8-sig") as rows:
         reader = csv.DictReader(rows)
         missing = {"episode", "name"} - set(reader.fieldnames or ())
         if missing:
             there = ", ".join(reader.fieldnames or ())
             raise ValueError(f"{file} must have the columns episode and name, has {there}")
-        return [(int(row["episode"]), row["name"]) for row in reader]
+        found = []
+        for row in reader:
+            try:
+                found.append((int(row["episode"]), row["name"].strip()))
+            except (ValueError, AttributeError):
+                raise ValueError(
+                    f"{file}, line {reader.line_num}: episode must be a whole number and name a "
+                    f"text, got {row['episode']!r} and {row['name']!r}"
+                ) from None
+        return found
 
 
 def compose(
@@ -142,6 +151,7 @@ def compose(
     tracks: int = 50,
     length: int = 8,
     held_out: int = 10,
+    episodes: int = 0,
 ) -> Series:
     """A series of these people in this order.
 
@@ -154,7 +164,10 @@ def compose(
         seed: of the looks of the episodes, the choice of photographs, and their small changes.
         tracks: so many an episode, evenly spaced in the order; 0 takes all.
         length: faces a track.
-        held_out: every so many-th track is held out.
+        held_out: every so many-th track is held out; with 0 none is, and the test is all faces
+            that are learned.
+        episodes: only so many, from the first on; 0: all. Nothing of the others is seen, neither
+            to learn from, nor to test with, nor to compare with.
     """
     chance = torch.Generator().manual_seed(seed)
     frequent = [name for name, _ in Counter(name for _, name in order).most_common(len(faces))]
@@ -172,10 +185,12 @@ def compose(
         pictures.extend(_lit(faces[person][own[at]], how, chance) for at in picks)
         return tuple(range(first, len(pictures)))
 
-    known = [(episode, name) for episode, name in order if name in cast]
-    shown = [one for at, one in enumerate(known) if at % held_out != held_out - 1]
+    first = sorted({episode for episode, _ in order})[: episodes or None]
+    known = [(episode, name) for episode, name in order if name in cast and episode in first]
+    asked = set(range(held_out - 1, len(known), held_out)) if held_out else set()
+    shown = [one for at, one in enumerate(known) if at not in asked]
     tests: dict[str, list[int]] = {}
-    for episode, name in known[held_out - 1 :: held_out]:
+    for episode, name in (known[at] for at in sorted(asked)):
         tests.setdefault(name, []).extend(shoot(name, episode, 1, length // 2))
     seen: list[Seen] = []
     for episode in sorted({episode for episode, _ in shown}):
@@ -185,9 +200,10 @@ def compose(
             own = [own[at] for at in places]
         seen += [Seen(episode, name, shoot(name, episode, 2, length)) for name in own]
     _put_together(seen, chance)
-    episodes = sorted({episode for episode, _ in known})
+    for track in () if held_out else seen:
+        tests.setdefault(track.actor, []).extend(track.faces)
     templates = {
-        name: [shoot(name, episodes[at % len(episodes)], 0, 1)[0] for at in range(TEMPLATES)]
+        name: [shoot(name, first[at % len(first)], 0, 1)[0] for at in range(TEMPLATES)]
         for name in tests
     }
     return Series(torch.stack(pictures), seen, templates, tests)

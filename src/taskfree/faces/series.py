@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,7 +38,7 @@ class Series:
     templates: dict[str, list[int]]
     """By actor, the faces that others are compared with."""
     held_out: dict[str, list[int]]
-    """By actor, faces that are never learned."""
+    """By actor, faces to test with: of tracks that are never learned, or all but the templates."""
 
     @property
     def episodes(self) -> list[int]:
@@ -73,94 +75,107 @@ def load(file: Path, size: int) -> Tensor:
     return torch.from_numpy(np.array(picture))
 
 
-def from_folder(folder: Path, held_out: int = 10, size: int = 224) -> Series:
+def from_folder(folder: Path, held_out: int = 10, size: int = 224, episodes: int = 0) -> Series:
     """What `taskfree tracks` and `taskfree label` made, or folders in the same form.
 
     That is `EPISODE/crops/TRACK/*.jpg` and `EPISODE/faces.csv` (a line a face: frame, left, top,
     right, bottom, track), and over all `labels.csv` (track, as `EPISODE/TRACK`, and name). A
     dataset that has `EPISODE/frames/*.jpg` instead of crops has them cut. The order of time is that
-    of the numbers of the tracks. Every `held_out`-th track of those that have a name is held out;
-    with 0 none is, and the test is all faces but the templates.
+    of the numbers of the tracks. The faces that others are compared with are not learned.
+
+    Args:
+        folder: where they are.
+        held_out: every so many-th track of those that have a name is held out; with 0 none is, and
+            the test is all faces with a name but the templates.
+        size: pixels of a face in height and width.
+        episodes: only so many, from the first on; 0: all.
     """
-    names = _labels(folder)
-    for episode in sorted(folder.glob("*/frames")):
-        if not (episode.parent / "crops").exists():
-            tracks_of_faces.cut(episode.parent)
-    if not (folder / "tracks.csv").exists():
-        tracks_of_faces.gather(folder, sorted(f.parent.name for f in folder.glob("*/faces.csv")))
-    shares = _shares(folder)
-    found = sorted(folder.glob("*/crops/*/"))
-    if not found:
+    for frames in sorted(folder.glob("*/frames")):
+        if not (frames.parent / "crops").exists():
+            tracks_of_faces.cut(frames.parent)
+    if any(folder.glob("*/faces.csv")):
+        tracks_of_faces.gather(folder)
+    found = _found(folder, size, episodes)
+    if not found.pictures:
         raise ValueError(f"{folder} has no tracks (EPISODE/crops/TRACK/*.jpg); see taskfree tracks")
-    episodes = {name: at for at, name in enumerate(sorted({one.parts[-3] for one in found}), 1)}
-    pictures: list[Tensor] = []
-    tracks: list[Seen] = []
-    place: dict[str, int] = {}
-    tests: dict[str, list[int]] = {}
-    named = 0
-    for one in found:
-        name = f"{one.parts[-3]}/{one.parts[-1]}"
-        files = sorted(file for file in one.iterdir() if file.suffix in (".jpg", ".png"))
-        faces = tuple(range(len(pictures), len(pictures) + len(files)))
-        pictures += [load(file, size) for file in files]
-        actor = names.get(name, "")
-        named += bool(actor)
-        if actor and held_out and named % held_out == 0:
-            tests.setdefault(actor, []).extend(faces)
-            continue
-        place[name] = len(tracks)
-        tracks.append(Seen(episodes[one.parts[-3]], actor, faces))
-    tracks = [
-        Seen(
-            track.episode, track.actor, track.faces,
-            frozenset(place[other] for other in shares.get(name, ()) if other in place),
-        )
-        for name, track in zip(place, tracks, strict=True)
-    ]  # fmt: skip
+    named = [name for name, track in found.tracks.items() if track.actor]
     if not named:
         raise ValueError(f"no track of {folder} has a name; name them with taskfree label {folder}")
-    templates = choose_templates(tracks)
-    if not held_out:
-        for track in tracks:
-            own = templates.get(track.actor, ())
-            tests.setdefault(track.actor, []).extend(f for f in track.faces if f not in own)
-    known = {actor: faces for actor, faces in tests.items() if actor in templates}
-    if not known:
-        raise ValueError(
-            f"{folder}: too few tracks have a name for every {held_out}th to be a test"
+    tests = set(named[held_out - 1 :: held_out]) if held_out else set()
+    learned = {name: track for name, track in found.tracks.items() if name not in tests}
+    templates = choose_templates(list(learned.values()))
+    compared = {face for faces in templates.values() for face in faces}
+    left = {
+        name: tuple(face for face in track.faces if face not in compared)
+        for name, track in learned.items()
+    }
+    place = {name: at for at, name in enumerate(name for name in left if left[name])}
+    shares = _shares(folder)
+    tracks = [
+        replace(
+            learned[name], faces=left[name],
+            together=frozenset(place[other] for other in shares.get(name, ()) if other in place),
         )
-    return Series(torch.stack(pictures), tracks, templates, known)
+        for name in place
+    ]  # fmt: skip
+    asked: dict[str, list[int]] = {}
+    for track in [found.tracks[name] for name in sorted(tests)] if held_out else tracks:
+        if track.actor in templates:
+            asked.setdefault(track.actor, []).extend(track.faces)
+    if not asked:
+        raise ValueError(
+            f"{folder}: {len(named)} tracks have a name, too few for every {held_out}th to be a "
+            "test; name more, or hold out more (--held-out 5), or test on all faces (--held-out 0)"
+        )
+    return Series(torch.stack(found.pictures), tracks, templates, asked)
 
 
-def choose_templates(tracks: Sequence[Seen], count: int = TEMPLATES) -> dict[str, list[int]]:
-    """Of each actor one face of each of several tracks, spread over the episodes.
+class _Found(NamedTuple):
+    """The pictures in a folder, and its tracks by name."""
 
-    >>> tracks = [Seen(1, "amy", (0, 1)), Seen(2, "amy", (2, 3)), Seen(2, "", (4,))]
-    >>> choose_templates(tracks, 2)
-    {'amy': [0, 2]}
-    """
-    own: dict[str, list[Seen]] = {}
-    for track in tracks:
-        if track.actor:
-            own.setdefault(track.actor, []).append(track)
-    found = {}
-    for actor, seen in own.items():
-        spread = torch.linspace(0, len(seen) - 1, count).round().long().tolist()
-        places = list(dict.fromkeys(spread))
-        faces = [seen[at].faces[0] for at in places]
-        rest = [face for at in places for face in seen[at].faces[1:]]
-        found[actor] = (faces + rest)[:count]
+    pictures: list[Tensor]
+    tracks: dict[str, Seen]
+
+
+def _found(folder: Path, size: int, episodes: int) -> _Found:
+    names = tracks_of_faces.read_labels(folder)
+    places = sorted(folder.glob("*/crops/*/"))
+    numbers = {name: at for at, name in enumerate(sorted({p.parts[-3] for p in places}), 1)}
+    found = _Found([], {})
+    for place in places:
+        episode, name = numbers[place.parts[-3]], f"{place.parts[-3]}/{place.parts[-1]}"
+        files = sorted(file for file in place.iterdir() if file.suffix in (".jpg", ".png"))
+        if not files or (episodes and episode > episodes):
+            continue
+        faces = tuple(range(len(found.pictures), len(found.pictures) + len(files)))
+        found.pictures.extend(load(file, size) for file in files)
+        found.tracks[name] = Seen(episode, names.get(name, ""), faces)
     return found
 
 
-def _labels(folder: Path) -> dict[str, str]:
-    file = folder / "labels.csv"
-    if not file.exists():
-        raise ValueError(
-            f"{folder} has no labels.csv; name its tracks with taskfree label {folder}"
-        )
-    with open(file, newline="") as rows:
-        return {row["track"]: row["name"] for row in csv.DictReader(rows)}
+def choose_templates(tracks: Sequence[Seen], count: int = TEMPLATES) -> dict[str, list[int]]:
+    """A few faces of each actor: of as many episodes as there are, and of many tracks of each.
+
+    >>> tracks = [Seen(1, "amy", (0, 1)), Seen(1, "amy", (2, 3)), Seen(2, "amy", (4, 5))]
+    >>> choose_templates(tracks, 3)
+    {'amy': [0, 4, 2]}
+    """
+    own: dict[str, dict[int, list[Seen]]] = {}
+    for track in tracks:
+        if track.actor:
+            own.setdefault(track.actor, {}).setdefault(track.episode, []).append(track)
+    found = {}
+    for actor, seen in own.items():
+        spread = torch.linspace(0, len(seen) - 1, min(count, len(seen))).round().long().tolist()
+        ordered = [list(seen.values())[at] for at in spread]
+        by_episode = [_in_turn([track.faces for track in episode]) for episode in ordered]
+        found[actor] = _in_turn(by_episode)[:count]
+    return found
+
+
+def _in_turn(rows: Sequence[Sequence[int]]) -> list[int]:
+    """The first of every row, then the second of every row, and so on."""
+    return [value for turn in zip_longest(*rows) for value in turn if value is not None]
 
 
 def _shares(folder: Path) -> dict[str, list[str]]:

@@ -19,6 +19,9 @@ from taskfree.how import MAS
 
 __all__ = ["FaceMAS", "Faces", "Pair", "Seen", "pairs", "triplet_loss", "triplets"]
 
+RECENT = 4
+"""People with whom a new track is compared, where nobody says who it is."""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -41,8 +44,10 @@ class Pair(NamedTuple):
     second: tuple[int, ...]
 
 
-def pairs(tracks: Sequence[Seen]) -> Iterator[Pair]:
+def pairs(tracks: Sequence[Seen], across: bool = False) -> Iterator[Pair]:
     """With weak supervision: two consecutive tracks that an annotator calls different people.
+
+    They are of one episode, or, `across`, of any: shuffled tracks have no episodes any more.
 
     >>> leo, amy = Seen(1, "leo", (0, 1)), Seen(1, "amy", (2, 3))
     >>> [pair.first for pair in pairs([leo, leo, amy, leo])]
@@ -50,7 +55,8 @@ def pairs(tracks: Sequence[Seen]) -> Iterator[Pair]:
     """
     for before, now in pairwise(tracks):
         known = before.actor and now.actor
-        if known and before.actor != now.actor and before.episode == now.episode:
+        beside = across or before.episode == now.episode
+        if known and before.actor != now.actor and beside:
             yield Pair(now.episode, before.faces, now.faces)
 
 
@@ -68,14 +74,18 @@ def pairs_together(tracks: Sequence[Seen]) -> Iterator[Pair]:
 
 
 def merged(tracks: Sequence[Seen], features: Tensor, nearest: float) -> list[Seen]:
-    """Join adjacent tracks whose faces look alike to the network as it was before.
+    """Join tracks that follow soon after each other and look alike to the network as it was before.
 
-    Two tracks of an episode are adjacent if none lies between them but such as share a frame with
-    the second. They are joined if their mean features are nearer than `nearest`, as a share of the
-    mean distance between all tracks' features; tracks that share a frame never are.
+    A track is compared with the last of each of the people of its episode who appeared most
+    recently, `RECENT` of them: a dialogue goes back and forth between two or a few. It is joined to
+    the one whose mean features are nearest, if that is nearer than `nearest`, as a share of the
+    mean distance between tracks; tracks that share a frame never are.
     """
+    if len(tracks) < 2:
+        return list(tracks)
     means = torch.stack([features[list(track.faces)].flatten(1).mean(0) for track in tracks])
-    usual = float(torch.pdist(means[torch.linspace(0, len(means) - 1, 200).long()]).mean())
+    chosen = torch.linspace(0, len(means) - 1, min(len(means), 200)).round().long()
+    usual = float(torch.pdist(means[chosen]).mean())
     home: list[int] = []  # of each track, the place of the joined one
     joined: list[Seen] = []
     last: list[int] = []  # of each joined one, its newest track
@@ -83,7 +93,7 @@ def merged(tracks: Sequence[Seen], features: Tensor, nearest: float) -> list[See
         together = {home[other] for other in track.together if other < at}
         candidates = [
             place
-            for place in range(max(0, len(joined) - 4), len(joined))
+            for place in sorted(range(len(joined)), key=last.__getitem__)[-RECENT:]
             if joined[place].episode == track.episode and place not in together
         ]
         away = {place: float((means[last[place]] - means[at]).norm()) for place in candidates}
