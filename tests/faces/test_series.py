@@ -135,6 +135,10 @@ def test_tracks_of_one_s_own_become_a_series(tmp_path):
     assert found.tracks[0].together == frozenset([1])
     learned = {face for track in found.tracks for face in track.faces}
     assert not learned & {face for faces in found.held_out.values() for face in faces}
+    seen = series.from_folder(
+        tmp_path, held_out=5, size=32, see=lambda one: one.float().mean((0, 1))
+    )
+    assert torch.equal(seen.gallery, found.gallery.float().mean((1, 2)))
 
 
 def test_tracks_without_names_say_what_to_do(tmp_path):
@@ -149,7 +153,7 @@ def test_features_of_frozen_convolutions_give_exactly_what_the_whole_network_wou
     gallery = torch.randint(0, 255, (6, 32, 32, 3), dtype=torch.uint8)
     whole = AlexNet(10, dropout=0.0)
     whole.features.requires_grad_(False)
-    kept = series.features(gallery, whole.convolutions)
+    kept = torch.stack([series.features(whole.convolutions, one) for one in gallery])
 
     class Alone(nn.Module):
         """The convolutions see a picture at a time, as they do for the features."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from rich.progress import track
+from torch import Tensor
 
 from taskfree import arguments, data, report
 from taskfree.experiments import pool, soap_figures
@@ -161,8 +162,8 @@ class Job:
 # What is watched
 
 
-def watch(config: Config, seed: int) -> series.Series:
-    """The series, as the config says."""
+def watch(config: Config, seed: int, see: Callable[[Tensor], Tensor]) -> series.Series:
+    """The series, as the config says, with what is seen of each face."""
     given = [name for name in ("faces", "lfw", "series", "clip") if getattr(config, name)]
     if len(given) != 1:
         raise ValueError(
@@ -170,10 +171,10 @@ def watch(config: Config, seed: int) -> series.Series:
             "--series DIR, or --clip"
         )
     if config.clip:
-        found = series.from_folder(clip.tracks(), held_out=0)
+        found = series.from_folder(clip.tracks(), held_out=0, see=see)
     elif config.series is not None:
         found = series.from_folder(
-            config.series, held_out=config.held_out, episodes=config.episodes
+            config.series, held_out=config.held_out, episodes=config.episodes, see=see
         )
     else:
         if config.order is None:
@@ -185,6 +186,8 @@ def watch(config: Config, seed: int) -> series.Series:
             people, order, seed=seed, tracks=config.tracks, held_out=config.held_out,
             episodes=config.episodes,
         )  # fmt: skip
+        bar = track(found.gallery, description="features of all faces")
+        found = replace(found, gallery=torch.stack([see(picture) for picture in bar]))
     return found
 
 
@@ -225,12 +228,8 @@ def _mark(path: Path) -> str:
 
 def prepare(job: Job) -> None:
     """Find or compose the series, and look at all its faces."""
-    config = job.config
-    whole = watch(config, job.seed)
-    network = _alexnet(config).convolutions
-    bar = partial(track, description="features of all faces")
-    seen = replace(whole, gallery=series.features(whole.gallery, network, bar))
-    seen.save(_kept(config, job.seed))
+    see = partial(series.features, _alexnet(job.config).convolutions)
+    watch(job.config, job.seed, see).save(_kept(job.config, job.seed))
 
 
 # One run

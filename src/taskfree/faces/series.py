@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from PIL import Image
+from rich.progress import track as track_bar
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -75,7 +76,13 @@ def load(file: Path, size: int) -> Tensor:
     return torch.from_numpy(np.array(picture))
 
 
-def from_folder(folder: Path, held_out: int = 10, size: int = 224, episodes: int = 0) -> Series:
+def from_folder(
+    folder: Path,
+    held_out: int = 10,
+    size: int = 224,
+    episodes: int = 0,
+    see: Callable[[Tensor], Tensor] | None = None,
+) -> Series:
     """What `taskfree tracks` and `taskfree label` made, or folders in the same form.
 
     That is `EPISODE/crops/TRACK/*.jpg` and `EPISODE/faces.csv` (a line a face: frame, left, top,
@@ -89,14 +96,16 @@ def from_folder(folder: Path, held_out: int = 10, size: int = 224, episodes: int
             the test is all faces with a name but the templates.
         size: pixels of a face in height and width.
         episodes: only so many, from the first on; 0: all.
+        see: what the gallery keeps of each picture, as features of it, which are smaller; the
+            picture itself if not given.
     """
     for frames in sorted(folder.glob("*/frames")):
         if not (frames.parent / "crops").exists():
             tracks_of_faces.cut(frames.parent)
     if any(folder.glob("*/faces.csv")):
         tracks_of_faces.gather(folder)
-    found = _found(folder, size, episodes)
-    if not found.pictures:
+    found = _found(folder, size, episodes, see or (lambda picture: picture))
+    if not found.gallery:
         raise ValueError(f"{folder} has no tracks (EPISODE/crops/TRACK/*.jpg); see taskfree tracks")
     named = [name for name, track in found.tracks.items() if track.actor]
     if not named:
@@ -127,28 +136,28 @@ def from_folder(folder: Path, held_out: int = 10, size: int = 224, episodes: int
             f"{folder}: {len(named)} tracks have a name, too few for every {held_out}th to be a "
             "test; name more, or hold out more (--held-out 5), or test on all faces (--held-out 0)"
         )
-    return Series(torch.stack(found.pictures), tracks, templates, asked)
+    return Series(torch.stack(found.gallery), tracks, templates, asked)
 
 
 class _Found(NamedTuple):
-    """The pictures in a folder, and its tracks by name."""
+    """The faces in a folder, and its tracks by name."""
 
-    pictures: list[Tensor]
+    gallery: list[Tensor]
     tracks: dict[str, Seen]
 
 
-def _found(folder: Path, size: int, episodes: int) -> _Found:
+def _found(folder: Path, size: int, episodes: int, see: Callable[[Tensor], Tensor]) -> _Found:
     names = tracks_of_faces.read_labels(folder)
     places = sorted(folder.glob("*/crops/*/"))
     numbers = {name: at for at, name in enumerate(sorted({p.parts[-3] for p in places}), 1)}
     found = _Found([], {})
-    for place in places:
+    for place in track_bar(places, description="faces of all tracks"):
         episode, name = numbers[place.parts[-3]], f"{place.parts[-3]}/{place.parts[-1]}"
         files = sorted(file for file in place.iterdir() if file.suffix in (".jpg", ".png"))
         if not files or (episodes and episode > episodes):
             continue
-        faces = tuple(range(len(found.pictures), len(found.pictures) + len(files)))
-        found.pictures.extend(load(file, size) for file in files)
+        faces = tuple(range(len(found.gallery), len(found.gallery) + len(files)))
+        found.gallery.extend(see(load(file, size)) for file in files)
         found.tracks[name] = Seen(episode, names.get(name, ""), faces)
     return found
 
@@ -192,11 +201,7 @@ def _shares(folder: Path) -> dict[str, list[str]]:
 
 
 @torch.no_grad()
-def features(
-    gallery: Tensor,
-    network: nn.Module,
-    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
-) -> Tensor:
-    """What the part of a network that does not learn makes of all faces, a row each."""
-    places = progress(range(len(gallery)))
-    return torch.cat([network(prepared(gallery[at : at + 1])).flatten(1) for at in places])
+def features(network: nn.Module, picture: Tensor) -> Tensor:
+    """What the part of a network that does not learn makes of a picture, in a row."""
+    row: Tensor = network(prepared(picture[None])).flatten()
+    return row
