@@ -48,6 +48,7 @@ def test_an_option_repeats_only_the_runs_that_use_it(finished):
         ({"strength": 0.5}, {"online continual", "online continual, normalized"}),
         ({"epochs": 3}, {"offline joint"}),
         ({"lr": 0.5}, {setting.name for setting in corridors.SETTINGS}),
+        ({"live": True}, {s.name for s in corridors.SETTINGS if s.order == "as flown"}),
     ):
         other = replace(config, **options)
         missing = {
@@ -56,6 +57,14 @@ def test_an_option_repeats_only_the_runs_that_use_it(finished):
             if not corridors._place(corridors.Job(other, setting, 0)).exists()
         }
         assert missing == using, options
+
+
+def test_other_worlds_are_other_runs(finished, monkeypatch):
+    config, _ = finished
+    job = corridors.Job(config, corridors.SETTINGS[0], 0)
+    assert corridors._place(job).exists()
+    monkeypatch.setitem(record.MADE, "ray", 99)
+    assert not corridors._place(job).exists()
 
 
 def test_all_start_from_the_same_weights_and_frames_come_once(finished):
@@ -82,7 +91,7 @@ def test_weighted_accuracy_is_the_mean_over_actions(finished):
         learner.model[-1].bias[1] = 1  # always straight on
     actions = torch.tensor([1] * 8 + [0, 2])
     frames = torch.zeros(10, 128, 128, 3, dtype=torch.uint8)
-    assert corridors._evaluate(learner, [(tiny.scaled(frames), actions)]) == [[0.8, 0.3333]]
+    assert corridors._evaluate(learner, [(frames, actions)]) == [[0.8, 0.3333]]
 
 
 def test_learning_live_is_learning_from_the_record(finished):

@@ -43,6 +43,13 @@ def test_what_is_kept_is_not_repeated(tmp_path):
     assert other[0]["double"] == 0
 
 
+def test_a_damaged_result_is_made_again(tmp_path):
+    jobs = [{"number": 1, "folder": str(tmp_path)}]
+    first = pool.run_kept(double, jobs, place, workers=1)
+    place(jobs[0]).write_text('{"double": ')
+    assert pool.run_kept(double, jobs, place, workers=1)[0]["double"] == first[0]["double"]
+
+
 def fail(job):
     raise ValueError(f"job {job} failed")
 
@@ -78,6 +85,29 @@ def test_workers_do_not_outlive_the_process_that_began_them(tmp_path):
     ):
         assert time.monotonic() < until, "it works on for nobody"
         time.sleep(0.1)
+
+
+def test_ctrl_c_ends_the_runs_and_begins_no_others(tmp_path):
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_pool;"
+        "from taskfree.experiments import pool; pool.run_all(test_pool.sleep,"
+        f" [{str(tmp_path)!r} + f'/{{n}}' for n in range(6)], workers=2)"
+    )
+    script = tmp_path / "begin.py"
+    script.write_text(f"if __name__ == '__main__':\n    {code}\n")
+    begun = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 60
+    while not all((tmp_path / str(n)).exists() for n in range(2)):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    os.killpg(begun.pid, signal.SIGINT)
+    assert b"KeyboardInterrupt" in begun.communicate(timeout=30)[1]
+    assert not (tmp_path / "4").exists(), "what had not begun is not begun"
 
 
 @dataclass(frozen=True)

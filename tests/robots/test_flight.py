@@ -1,5 +1,7 @@
 """The simulated corridors: worlds, cameras, laser, expert, and the environment around them."""
 
+import os
+
 import gymnasium
 import mujoco
 import numpy as np
@@ -44,6 +46,8 @@ def test_paths_do_not_cross_themselves():
         ({"path": "SLLLLS"}, "path crosses itself"),
         ({"wall": "gold"}, "no texture is called 'gold'"),
         ({"light": -1}, "light must be finite and at least 0"),
+        ({"things": ((1, "dragon"),)}, "things must be 'person' or .* got 'dragon'"),
+        ({"things": ((9, "crate"),)}, "things must stand in one of the 3 tiles, from 0 on, got 9"),
     ],
 )
 def test_a_corridor_that_makes_no_sense(options, message):
@@ -175,9 +179,23 @@ def test_the_expert_goes_where_there_is_room(near, expected):
     assert expert(scan) == expected
 
 
-def test_a_camera_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="camera must be 'ray' or 'gl', got 'eyes'"):
-        CorridorEnv(short(), camera="eyes")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"camera": "eyes"}, "camera must be 'ray' or 'gl', got 'eyes'"),
+        ({"corridor": "Z"}, "corridor must be 'A' or .* got 'Z'"),
+        ({"corridor": 5}, "corridor must be one of A to J, or a taskfree.robots.Corridor, got 5"),
+        ({"corridor": "A", "world_seed": -1}, "world_seed must be a whole number of at least 0"),
+    ],
+)
+def test_an_environment_that_cannot_be_is_refused(given, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        CorridorEnv(**{"corridor": short()} | given)
+
+
+def test_an_unknown_option_of_a_flight_is_named():
+    with pytest.raises(ValueError, match="options must have no key but tile, got tiles"):
+        CorridorEnv(short()).reset(options={"tiles": 3})
 
 
 def test_the_ray_camera_sees_textures_things_and_haze():
@@ -203,11 +221,17 @@ def test_rays_go_through_the_whole_view():
 
 
 def test_gl_works_or_says_what_to_install():
+    before = os.environ.get("MUJOCO_GL")
     try:
         env = CorridorEnv(short(), camera="gl")
     except OSError as error:
         told = str(error)
+        assert os.environ.get("MUJOCO_GL") == before, "whoever takes the other camera next can"
     else:
+        veiled = CorridorEnv(short(haze=1.0, haze_colour=(0.0, 0.0, 1.0)), camera="gl")
+        blue = [e.reset(seed=0)[0][..., 2].astype(float).mean() for e in (env, veiled)]
+        assert blue[1] > blue[0] + 20
+        veiled.close()
         told = "libegl1 camera='ray'" if env.reset(seed=0)[0].std() > 5 else "an empty picture"
         env.close()
     assert "libegl1" in told

@@ -53,6 +53,23 @@ def test_a_damaged_flight_is_noticed(recorded, tmp_path):
     file.write_bytes(content)
     with pytest.raises(ValueError, match=r"A.safetensors is damaged: remove it"):
         record.load(moved, "A")
+    for left in (0, 5, 100_000):
+        file.write_bytes(content[:left])
+        with pytest.raises(ValueError, match=r"A.safetensors is damaged: remove it"):
+            record.load(moved, "A")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tiles": 12}, "bends must be at most tiles - 2.* got 17 bends in 12 tiles"),
+        ({"bends": -1}, "bends must be a whole number of at least 0"),
+        ({"things": -1}, "things must be a whole number of at least 0"),
+    ],
+)
+def test_a_corridor_that_cannot_be_is_refused_before_anybody_flies(options, said):
+    with pytest.raises(ValueError, match=said):
+        record.Config(**options)
 
 
 def test_the_video_can_be_watched(recorded):

@@ -116,7 +116,7 @@ def run_one(job: Job) -> dict[str, Any]:
     flights = [record.load(config.flights, name) for name in config.corridors]
     crossings = [frames // FRAMES for frames in accumulate(len(f.frames) for f in flights)]
     learner = _learner(tiny.network(seed=job.seed), config, setting)
-    tests = [(tiny.scaled(f.frames[:: config.share]), f.actions[:: config.share]) for f in flights]
+    tests = [(f.frames[:: config.share], f.actions[:: config.share]) for f in flights]
     # whoever has all frames beforehand lets the learning rate fall to nothing
     passes = config.epochs * crossings[-1]
     falls = PolynomialLR(learner.optimizer, passes) if setting.epochs else None
@@ -159,7 +159,8 @@ def _fly_alone(learner: Learner, job: Job, name: str) -> closed_loop.Flown:
     def policy(picture: Any, _: dict[str, Any]) -> int:
         return int(learner.predict(tiny.scaled(torch.from_numpy(picture)[None])).argmax())
 
-    tile = 11 * job.seed % (len(world.tiles) - 1)
+    ways = len(world.tiles) - 1
+    tile = (job.seed * (ways // 3) + job.seed // 3) % ways
     flown = closed_loop.fly(env, policy, seconds=config.alone, tile=tile, seed=job.seed)
     env.close()
     return flown
@@ -218,8 +219,9 @@ def _live(config: Config) -> Iterator[tuple[Tensor, Tensor]]:
 def _evaluate(learner: Learner, tests: list[tuple[Tensor, Tensor]]) -> list[list[float]]:
     """For every corridor: the accuracy, and the mean of the accuracies over the actions."""
     found = []
-    for inputs, actions in tests:
-        chosen = torch.cat([learner.predict(part).argmax(1) for part in torch.split(inputs, 64)])
+    for frames, actions in tests:
+        parts = (tiny.scaled(part) for part in torch.split(frames, 64))
+        chosen = torch.cat([learner.predict(part).argmax(1) for part in parts])
         right = (chosen == actions).float()
         by_action = [right[actions == action].mean() for action in torch.unique(actions)]
         found.append(
@@ -272,10 +274,12 @@ def _said(config: Config, setting: Setting | None = None) -> dict[str, Any]:
     if setting is not None:
         uses = {
             "buffer": setting.buffer, "strength": setting.consolidate, "epochs": setting.epochs,
+            "live": setting.order == "as flown",
         }  # fmt: skip
         said = {name: value for name, value in said.items() if uses.get(name, True)}
     for name in ("out", "workers", "video", "corridors"):
         said["flights"].pop(name)
+    said["flights"]["mark"] = record.place(config.flights, "A").parent.name
     return said
 
 
@@ -342,12 +346,25 @@ def aims(config: Config, runs: list[dict[str, Any]]) -> dict[str, Any]:
         "not normalized": ("online continual", "online"),
     }
     half = (len(config.corridors) + 1) // 2
+
+    def by_seed(one: str, other: str) -> list[float]:
+        """The gaps over all corridors, seed by seed."""
+        ends = {
+            (run["setting"], run["seed"]): mean(corridor[1] for corridor in run["final"])
+            for run in runs
+        }
+        seeds = sorted(seed for setting, seed in ends if setting == one)
+        return [round(ends[one, seed] - ends[other, seed], 4) for seed in seeds]
+
     return {
         "online, normalized, in the corridor just flown": rows["online, normalized"][
             "weighted, just flown"
         ][0],
         "offline joint": rows["offline joint"]["weighted"][0],
         "continual above online, all corridors": {k: gap(*v) for k, v in pairs.items()},
+        "continual above online, all corridors, by seed": {
+            k: by_seed(*v) for k, v in pairs.items()
+        },
         "continual above online, first half": {
             k: gap(*v, config.corridors[:half]) for k, v in pairs.items()
         },

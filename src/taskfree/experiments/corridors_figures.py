@@ -18,12 +18,14 @@ CAPTIONS = {
     "accuracy.png": "Accuracy on each corridor and over all while learning (the paper's Figure 6): "
     "mean and standard deviation over the seeds. Grey lines: a new corridor begins. Horizontal "
     "lines: before learning, and joint learning in one pass and in several. Last panel: the loss "
-    "of the time step, with the first seed's plateaus and peaks.",
+    "of the time step, of the new frames and of the buffer added, and where the first seed found "
+    "plateaus and peaks.",
     "weighted.png": "The same for the mean over the three actions of the accuracy: a network that "
     "always flies straight on has 33 %.",
     "final.png": "Weighted accuracy on every corridor after the last one, without (top) and with "
     "(bottom) as many hard frames of each action in the buffer (the supplement's Figure).",
-    "alone.png": "The learned networks fly every corridor by themselves.",
+    "alone.png": "The learned networks fly every corridor by themselves. Metres are of the way "
+    "flown, circles too, and at most as many as fit into the time (20 s: 15.7 m).",
 }
 CURVES = {
     "online, no buffer": "0.6",
@@ -112,13 +114,18 @@ def _band(
     chosen = [one["curve"] for one in runs if one["setting"] == setting]
     steps = [point["step"] for point in chosen[0]]
     values = np.array([[_over(point["corridors"], *what) for point in curve] for curve in chosen])
-    mean, spread = values.mean(0), values.std(0)
+    mean, spread = values.mean(0), _deviation(values)
     axis.plot(
         steps, mean, color=colour, label=setting,
         linewidth=2 if "normalized" in setting else 1.2,
         linestyle="-" if "normalized" in setting else (0, (5, 1)),
     )  # fmt: skip
     axis.fill_between(steps, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
+
+
+def _deviation(values: Any) -> Any:
+    """The standard deviation over the seeds, as in the tables."""
+    return values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
 
 
 def _losses(axis: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
@@ -128,17 +135,17 @@ def _losses(axis: Axes, runs: Sequence[Mapping[str, Any]]) -> None:
     steps = np.arange(1, losses.shape[1] + 1)
     kernel = np.ones(5) / 5
     smooth = np.array([np.convolve(one, kernel, "valid") for one in losses])
-    mean, spread = smooth.mean(0), smooth.std(0)
+    mean, spread = smooth.mean(0), _deviation(smooth)
     axis.plot(steps[4:], mean, color="black", linewidth=1, label="loss, mean of 5 steps")
     axis.fill_between(steps[4:], mean - spread, mean + spread, color="0.5", alpha=0.3, linewidth=0)
     for kind, marker, colour in (("plateau", "v", COLOURS[2]), ("peak", "^", COLOURS[3])):
         at = [event["step"] for event in chosen[0]["events"] if event["kind"] == kind]
         axis.plot(
-            at, smooth[0][[step - 5 for step in at]], marker=marker, color=colour, linestyle="",
+            at, mean[[step - 5 for step in at]], marker=marker, color=colour, linestyle="",
             markeredgecolor="black", label=f"{kind}, first seed",
         )  # fmt: skip
     axis.set_title("cross-entropy, online continual, normalized", fontsize=10)
-    axis.set_ylabel("loss (new frames and buffer)", fontsize=8)
+    axis.set_ylabel("mean of new frames + mean of buffer", fontsize=8)
     axis.set_ylim(bottom=0)
 
 

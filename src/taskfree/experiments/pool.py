@@ -7,13 +7,14 @@ import json
 import os
 import platform
 import shlex
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib.metadata import version
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +49,7 @@ def run_all(
     if not jobs:
         return []
     workers = min(len(jobs), workers or os.cpu_count() or 1)
+    others = set(active_children())
     results: dict[int, Result] = {}
     columns = (
         TextColumn("{task.description:<32}"),
@@ -73,14 +75,20 @@ def run_all(
                 waiting = (job for index, job in enumerate(jobs) if index not in results)
                 now = next(map(describe, waiting), "done")
                 progress.update(bar, advance=1, description=now)
-        except BaseException:  # one run failed, or ctrl-C: do not begin the others
+        except BaseException:  # one run failed, or ctrl-C: end the others, begin none
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(active_children()) - others:
+                child.terminate()
             raise
     return [results[index] for index in range(len(jobs))]
 
 
 def _begin() -> None:
-    """A worker uses one thread, and does not outlive the process that it works for."""
+    """A worker uses one thread, and does not outlive the process that it works for.
+
+    Ctrl-C is for that process, which then ends its workers.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     parent = parent_process()
 
@@ -102,11 +110,19 @@ def run_kept(
 ) -> list[dict[str, Any]]:
     """The same for runs that take long: each result is kept as JSON in its place.
 
-    What was interrupted goes on where it was: a run whose file is there is not repeated.
+    What was interrupted goes on where it was: a run whose file is there and whole is not repeated.
     """
-    missing = [job for job in jobs if not place(job).exists()]
+    missing = [job for job in jobs if _kept(place(job)) is None]
     run_all(partial(_run_and_keep, function, place), missing, workers=workers, describe=describe)
     return [json.loads(place(job).read_text()) for job in jobs]
+
+
+def _kept(file: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
 
 
 def _run_and_keep(

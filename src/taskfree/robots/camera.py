@@ -38,7 +38,7 @@ class Camera(Protocol):
 def make(kind: Kind, model: mujoco.MjModel, haze: tuple[float, Any] = (0.0, 0.0)) -> Camera:
     """A camera of this kind, at the model's camera called "eye"."""
     arguments.one_of("camera", kind, ("ray", "gl"))
-    return Ray(model, haze) if kind == "ray" else GL(model)
+    return Ray(model, haze) if kind == "ray" else GL(model, haze)
 
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -165,13 +165,21 @@ class Ray:
 class GL:
     """A camera of OpenGL, through EGL or OSMesa: fast, and it needs a system package."""
 
-    def __init__(self, model: mujoco.MjModel) -> None:
+    def __init__(self, model: mujoco.MjModel, haze: tuple[float, Any] = (0.0, 0.0)) -> None:
+        chosen = sys.platform != "linux" or "MUJOCO_GL" in os.environ
         try:
-            if sys.platform == "linux" and "MUJOCO_GL" not in os.environ:
+            if not chosen:
                 os.environ["MUJOCO_GL"] = "egl"  # MuJoCo looked at it when it was imported
                 importlib.reload(sys.modules[mujoco.Renderer.__module__].gl_context)
+            if haze[0]:  # OpenGL's grows evenly with the distance: as much of it at ten metres
+                whole = 10 / (1 - np.exp(-haze[0]))
+                model.vis.map.fogstart, model.vis.map.fogend = 0.0, whole / model.stat.extent
+                model.vis.rgba.fog[:3] = haze[1]
             self._renderer = mujoco.Renderer(model, SIZE, SIZE)
+            self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_FOG] = bool(haze[0])
         except Exception as error:
+            if not chosen:
+                os.environ.pop("MUJOCO_GL", None)
             raise OSError(
                 "camera='gl' needs OpenGL: install EGL (Debian: libegl1 and libgl1) or OSMesa "
                 "(libosmesa6, with MUJOCO_GL=osmesa), or use camera='ray', which needs nothing"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 from xml.etree import ElementTree as Xml
 
 import mujoco
@@ -54,7 +54,7 @@ class Corridor:
     lamp: float = 0.5
     """How bright the drone's own lamp makes what is straight ahead."""
     haze: float = 0.0
-    """How much of the view is haze at ten metres."""
+    """How thick the haze is: at ten metres, 1 - exp(-haze) of the view is haze."""
     haze_colour: Colour = (0.5, 0.5, 0.5)
     things: tuple[tuple[int, Thing], ...] = ()
     """What stands in the way: the number of a tile, and what it is."""
@@ -76,6 +76,12 @@ class Corridor:
             textures.make(name)
         for name in ("light", "lamp", "haze"):
             arguments.number(name, getattr(self, name), least=0)
+        for number, thing in self.things:
+            arguments.one_of("things", thing, get_args(Thing))
+            if not 0 <= number < len(places):
+                raise ValueError(
+                    f"things must stand in one of the {len(places)} tiles, from 0 on, got {number}"
+                )
 
     @property
     def tiles(self) -> list[Tile]:

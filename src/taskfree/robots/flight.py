@@ -57,6 +57,10 @@ class CorridorEnv(gymnasium.Env[NDArray[np.uint8], Any]):
                 "render_mode='human' needs a screen, and DISPLAY is not set; "
                 "use render_mode='rgb_array' and show or save the pictures"
             )
+        if not isinstance(corridor, str | Corridor):
+            raise TypeError(
+                f"corridor must be one of A to J, or a taskfree.robots.Corridor, got {corridor!r}"
+            )
         self.corridor = world(corridor, world_seed) if isinstance(corridor, str) else corridor
         self.render_mode = render_mode
         self.observation_space = spaces.Box(0, 255, (SIZE, SIZE, 3), np.uint8)
@@ -77,6 +81,10 @@ class CorridorEnv(gymnasium.Env[NDArray[np.uint8], Any]):
     ) -> tuple[Picture, dict[str, Any]]:
         """Begin at the first tile, or at `options["tile"]`; the seed is of the laser's noise."""
         super().reset(seed=seed, options=options)
+        if unknown := set(options or {}) - {"tile"}:
+            raise ValueError(
+                f"options must have no key but tile, got {', '.join(map(str, unknown))}"
+            )
         start = arguments.whole("tile", (options or {}).get("tile", 0), least=0)
         if start >= len(self.corridor.tiles):
             raise ValueError(f"tile must be below {len(self.corridor.tiles)}, got {start}")

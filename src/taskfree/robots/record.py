@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -26,8 +26,8 @@ from taskfree.robots.corridor import Corridor
 from taskfree.robots.flight import CorridorEnv
 from taskfree.robots.worlds import BENDS, THEMES, THINGS, TILES, corridor
 
-MADE = 2
-"""Raised when worlds, cameras or the expert change: older recordings are then made again."""
+MADE = {"ray": 2, "gl": 3}
+"""Raised when worlds, a camera or the expert change: older recordings are then made again."""
 CACHE = Path.home() / ".cache/taskfree/corridors"
 
 
@@ -60,8 +60,13 @@ class Config:
     def __post_init__(self) -> None:
         for name in self.corridors:
             arguments.one_of("corridors", name, tuple(THEMES))
-        arguments.whole("seed", self.seed, least=0)
-        arguments.whole("tiles", self.tiles, least=3)
+        for name, least in (("seed", 0), ("tiles", 3), ("bends", 0), ("things", 0)):
+            arguments.whole(name, getattr(self, name), least=least)
+        if self.bends > self.tiles - 2:
+            raise ValueError(
+                f"bends must be at most tiles - 2, for the first and the last are straight, got "
+                f"{self.bends} bends in {self.tiles} tiles"
+            )
 
 
 class Flight(NamedTuple):
@@ -129,7 +134,7 @@ def place(config: Config, name: str) -> Path:
         if key not in ("out", "corridors", "video", "workers")
     }
     made |= {
-        "made": MADE,
+        "made": MADE[config.camera],
         "taskfree": version("taskfree"),
         "mujoco": mujoco.__version__,
         "numpy": np.__version__,
@@ -165,11 +170,15 @@ def record(name: str, config: Config) -> dict[str, Any]:
 def load(config: Config, name: str) -> Flight:
     """A recorded flight."""
     file = place(config, name)
-    with safe_open(file, "pt") as content:
-        manifest = json.loads(content.metadata()["manifest"])
-        tensors = {key: content.get_tensor(key) for key in ("frames", "actions", "scans")}
+    damaged = f"{file} is damaged: remove it, and record it again"
+    try:
+        with safe_open(file, "pt") as content:
+            manifest = json.loads(content.metadata()["manifest"])
+            tensors = {key: content.get_tensor(key) for key in ("frames", "actions", "scans")}
+    except (SafetensorError, TypeError, KeyError) as error:
+        raise ValueError(damaged) from error
     if _digest(tensors) != manifest["sha256"]:
-        raise ValueError(f"{file} is damaged: remove it, and record it again")
+        raise ValueError(damaged)
     return Flight(**tensors, collisions=manifest["collisions"])
 
 
@@ -187,6 +196,7 @@ def run(config: Config) -> list[dict[str, Any]]:
 
     from taskfree.experiments import pool
 
+    place(config, "A").parent.mkdir(parents=True, exist_ok=True)
     started = perf_counter()
     new = sum(not place(config, name).exists() for name in config.corridors)
     rows = pool.run_all(

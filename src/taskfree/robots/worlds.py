@@ -58,7 +58,8 @@ def corridor(
     >>> corridor("A").bends, len(corridor("J").path)
     (17, 34)
     """
-    arguments.one_of("name", name, tuple(THEMES))
+    arguments.one_of("corridor", name, tuple(THEMES))
+    arguments.whole("world_seed", seed, least=0)
     theme, kinds, poster = THEMES[name]
     rng = np.random.default_rng([seed, *name.encode()])
     path = draw_path(tiles, bends, rng)
