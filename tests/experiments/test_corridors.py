@@ -47,6 +47,7 @@ def test_an_option_repeats_only_the_runs_that_use_it(finished):
     for options, using in (
         ({"strength": 0.5}, {"online continual", "online continual, normalized"}),
         ({"epochs": 3}, {"offline joint"}),
+        ({"repeats": 2}, {setting.name for setting in corridors.SETTINGS if not setting.epochs}),
         ({"lr": 0.5}, {setting.name for setting in corridors.SETTINGS}),
         ({"live": True}, {s.name for s in corridors.SETTINGS if s.order == "as flown"}),
     ):
@@ -73,8 +74,8 @@ def test_all_start_from_the_same_weights_and_frames_come_once(finished):
     frames = sum(len(flight.frames) for flight in flights)
     for setting in corridors.SETTINGS:
         batches = list(corridors._batches(flights, corridors.Job(config, setting, 0)))
-        passes = 2 if setting.epochs else 0 if setting.order == "none" else 1
-        assert len(batches) == passes * (frames // 10)
+        passes, size = (2, 20) if setting.epochs else (0 if setting.order == "none" else 1, 10)
+        assert [len(actions) for _, actions in batches] == [size] * passes * (frames // size)
     one, two = tiny.network(seed=1), tiny.network(seed=1)
     assert all(map(torch.equal, one.parameters(), two.parameters()))
     shuffled = [s for s in corridors.SETTINGS if s.order == "shuffled"]

@@ -26,6 +26,8 @@ from taskfree.which import Hardest
 
 FRAMES = 10
 """New frames a time step."""
+BATCH = 20
+"""Frames a step of offline joint learning."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,17 @@ class Config:
     """how many seeds each setting runs with"""
     flights: record.Config = field(default_factory=record.Config)
     """the recorded flights; they are recorded first if they are not there"""
-    lr: float = 0.03
-    """learning rate of SGD"""
+    lr: float = 0.0003
+    """learning rate of Adam"""
     repeats: int = 3
     """gradient steps a time step"""
-    clip: float = 1.0
-    """the largest norm of a gradient"""
     buffer: int = 40
     """capacity of the hard buffer"""
     strength: float = 0.01
     """strength of the penalty, without units"""
-    epochs: int = 4
-    """passes of offline joint learning, whose learning rate falls to nothing"""
+    epochs: int = 8
+    """passes of offline joint learning, which has no buffer, and whose learning rate falls to
+    nothing"""
     every: int = 25
     """evaluate every so many time steps"""
     share: int = 4
@@ -70,7 +71,6 @@ class Config:
         for name in ("seeds", "repeats", "buffer", "epochs", "every", "share"):
             arguments.whole(name, getattr(self, name), least=1)
         arguments.number("lr", self.lr, above=0)
-        arguments.number("clip", self.clip, above=0)
         arguments.number("alone", self.alone, least=0)
         MAS(self.strength)
 
@@ -86,6 +86,7 @@ class Setting:
     order: str = "as flown"
     """`"as flown"`, `"shuffled"` for joint learning, or `"none"` for no learning at all."""
     epochs: bool = False
+    """Whether it learns offline: all frames are there beforehand and come several times."""
 
 
 SETTINGS = (
@@ -96,7 +97,7 @@ SETTINGS = (
     Setting("online, normalized", balanced=True),
     Setting("online continual, normalized", consolidate=True, balanced=True),
     Setting("online joint", balanced=True, order="shuffled"),
-    Setting("offline joint", balanced=True, order="shuffled", epochs=True),
+    Setting("offline joint", buffer=False, order="shuffled", epochs=True),
 )
 
 
@@ -118,8 +119,8 @@ def run_one(job: Job) -> dict[str, Any]:
     learner = _learner(tiny.network(seed=job.seed), config, setting)
     tests = [(f.frames[:: config.share], f.actions[:: config.share]) for f in flights]
     # whoever has all frames beforehand lets the learning rate fall to nothing
-    passes = config.epochs * crossings[-1]
-    falls = PolynomialLR(learner.optimizer, passes) if setting.epochs else None
+    steps = config.epochs * (sum(len(f.frames) for f in flights) // BATCH)
+    falls = PolynomialLR(learner.optimizer, steps) if setting.epochs else None
     curve: list[dict[str, Any]] = [{"step": 0, "corridors": _evaluate(learner, tests)}]
     losses: list[float] = []
     events = []
@@ -166,33 +167,20 @@ def _fly_alone(learner: Learner, job: Job, name: str) -> closed_loop.Flown:
     return flown
 
 
-class _Clipped(torch.optim.SGD):
-    """SGD that keeps the norm of a step's gradient below a limit."""
-
-    def __init__(self, model: nn.Module, lr: float, clip: float) -> None:
-        super().__init__(model.parameters(), lr=lr)
-        self._clip = clip
-
-    def step(self, closure: Any = None) -> Any:
-        parameters = [value for group in self.param_groups for value in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, self._clip)
-        return super().step(closure)
-
-
 def _learner(model: nn.Module, config: Config, setting: Setting) -> Learner:
     return Learner(
         model,
-        _Clipped(model, config.lr, config.clip),
+        torch.optim.Adam(model.parameters(), lr=config.lr, fused=True),
         loss=nn.CrossEntropyLoss(reduction="none"),
         when=Settled(),
         which=Hardest(config.buffer, balanced=setting.balanced) if setting.buffer else None,
         how=MAS(config.strength, penalty="relative") if setting.consolidate else None,
-        repeats=config.repeats,
+        repeats=1 if setting.epochs else config.repeats,
     )
 
 
 def _batches(flights: list[record.Flight], job: Job) -> Iterable[tuple[Tensor, Tensor]]:
-    """The time steps of a run: ten frames each."""
+    """The time steps of a run: ten frames each, and more of them where all are there beforehand."""
     config, setting = job.config, job.setting
     if setting.order == "none":
         return []
@@ -205,7 +193,8 @@ def _batches(flights: list[record.Flight], job: Job) -> Iterable[tuple[Tensor, T
         generator = torch.Generator().manual_seed(job.seed)
         passes = config.epochs if setting.epochs else 1
         orders = [torch.randperm(len(frames), generator=generator) for _ in range(passes)]
-    rows = [part for order in orders for part in torch.split(order, FRAMES) if len(part) == FRAMES]
+    size = BATCH if setting.epochs else FRAMES
+    rows = [part for order in orders for part in torch.split(order, size) if len(part) == size]
     return ((frames[part], actions[part]) for part in rows)
 
 
@@ -274,7 +263,7 @@ def _said(config: Config, setting: Setting | None = None) -> dict[str, Any]:
     if setting is not None:
         uses = {
             "buffer": setting.buffer, "strength": setting.consolidate, "epochs": setting.epochs,
-            "live": setting.order == "as flown",
+            "repeats": not setting.epochs, "live": setting.order == "as flown",
         }  # fmt: skip
         said = {name: value for name, value in said.items() if uses.get(name, True)}
     for name in ("out", "workers", "video", "corridors"):

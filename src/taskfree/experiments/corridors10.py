@@ -23,7 +23,5 @@ class Config(corridors.Config):
     """where results.json, the figures and report.html go; finished runs there are not repeated"""
     corridors: tuple[str, ...] = tuple(THEMES)
     """which, in this order"""
-    strength: float = 0.003
-    """strength of the penalty, without units; chosen on ten corridors of another seed"""
     every: int = 50
     """evaluate every so many time steps"""
