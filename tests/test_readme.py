@@ -269,6 +269,30 @@ def flown(folder):
     return "\n".join(lines) + "\n"
 
 
+def ten_corridors():
+    """The ten corridors in short, for the first page."""
+    results = json.loads((ROOT / "results/corridors10/results.json").read_text())
+    rows = {row["setting"]: row for row in results["summary"]}
+    lines = ["| | all ten | in the corridor just flown |", "|---|---|---|"]
+    for name in ("online, normalized", "online continual, normalized", "online joint"):
+        cells = [rows[name].get(key) for key in ("weighted", "weighted, just flown")]
+        told = ["" if c is None else f"{100 * c[0]:.1f} ± {100 * c[1]:.1f}" for c in cells]
+        bold = "**" if "continual" in name else ""
+        line = " | ".join(f"{bold}{cell}{bold}" if cell else "" for cell in (name, *told))
+        lines.append(f"| {line} |")
+    return "\n".join(lines) + "\n"
+
+
+def flown_times():
+    """How long the runs took, with two at a time."""
+    lines = ["| | minutes of all runs | in two processes |", "|---|---|---|"]
+    for name, text in (("corridors", "A to D"), ("corridors10", "ten")):
+        runs = json.loads((ROOT / f"results/{name}/results.json").read_text())["runs"]
+        minutes = sum(run["seconds"] + run["seconds flying"] for run in runs) / 60
+        lines.append(f"| {text} | {minutes:.0f} | {minutes / 2:.0f} |")
+    return "\n".join(lines) + "\n"
+
+
 def flown_aims():
     """What the corridors are meant to show, in points of weighted accuracy."""
     four, ten = (
@@ -293,7 +317,12 @@ def flown_aims():
     ):
         for kind in ("normalized", "not normalized"):
             values = [found[f"continual above online, {key}"][kind] for found in (four, ten)]
-            rows.append((f"{text} ({kind})", map(points, values), values[1] >= least))
+            cells = list(map(points, values))
+            if key == "all corridors":  # by seed, too
+                each = (found[f"continual above online, {key}, by seed"] for found in (four, ten))
+                told = (", ".join(map(points, found[kind])) for found in each)
+                cells = [f"{cell} ({gaps})" for cell, gaps in zip(cells, told, strict=True)]
+            rows.append((f"{text} ({kind})", cells, values[1] >= least))
     for name in ("online", "online continual"):
         values = [found["normalized above not"][name] for found in (four, ten)]
         rows.append((f"normalization helps {name}", map(points, values), values[1] > 0))
@@ -468,6 +497,8 @@ WRITTEN = {
     "four": (CORRIDORS, lambda: flown("corridors")),
     "ten": (CORRIDORS, lambda: flown("corridors10")),
     "flown": (CORRIDORS, flown_aims),
+    "times": (CORRIDORS, flown_times),
+    "corridors": (README, ten_corridors),
 }
 
 
