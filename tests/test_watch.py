@@ -44,9 +44,20 @@ while learner.step < count:
 """
 
 
-def start(folder, count, pause):
-    code = [sys.executable, "-W", "ignore", "-c", LEARN, str(folder), str(count), str(pause)]
-    return subprocess.Popen(code, env={**os.environ, "OMP_NUM_THREADS": "1"})
+@pytest.fixture
+def start():
+    """Begins a learner in a process of its own, which ends with the test, however that ends."""
+    begun = []
+
+    def begin(folder, count, pause):
+        code = [sys.executable, "-W", "ignore", "-c", LEARN, str(folder), str(count), str(pause)]
+        begun.append(subprocess.Popen(code, env={**os.environ, "OMP_NUM_THREADS": "1"}))
+        return begun[-1]
+
+    yield begin
+    for learner in begun:
+        learner.kill()
+        learner.wait()
 
 
 @pytest.fixture
@@ -90,7 +101,7 @@ def wait_for(file, seconds=60):
         time.sleep(0.05)
 
 
-def test_it_follows_a_learner_that_runs_is_killed_and_resumed(tmp_path, served):
+def test_it_follows_a_learner_that_runs_is_killed_and_resumed(tmp_path, served, start):
     learner = start(tmp_path, 100_000, 0.002)
     wait_for(tmp_path / "losses.f32")
     port = served(tmp_path)
@@ -119,7 +130,7 @@ def test_it_follows_a_learner_that_runs_is_killed_and_resumed(tmp_path, served):
         assert "<i>cat</i>" in opened.locator("#partnames").text_content()
 
 
-def test_it_reconnects_when_its_server_comes_back(tmp_path):
+def test_it_reconnects_when_its_server_comes_back(tmp_path, start):
     start(tmp_path, 30, 0.0).wait()
     server = serve(tmp_path)
     port = server.server_address[1]
