@@ -1,6 +1,6 @@
 import pytest
 
-from taskfree.experiments import soap
+from taskfree.experiments import soap, soap_figures
 
 
 def runs(**curves):
@@ -28,20 +28,47 @@ def test_the_aims_are_gaps_at_the_end_losses_since_the_best_and_unrest():
             **{"online_continual,_decay": [0.1, 0.5, 0.2, 0.6]},
         )
     )
-    assert found == {
-        "online above initial": pytest.approx(0.3),
-        "online continual above online": pytest.approx(0.2),
-        "online continual above online joint": pytest.approx(0.1),
-        "online continual above offline joint": pytest.approx(0.1),
-        "online, lost since its best episode": pytest.approx(0.2),
-        "online continual, lost since its best episode": 0,
-        "self-supervised, online above initial": pytest.approx(0.4),
-        "self-supervised, online continual above online": 0,
-        "hard buffer, online": pytest.approx(-0.1),
-        "hard buffer, online continual": pytest.approx(0.1),
-        "unrest, cumulative mean": 0,
-        "unrest, decay": pytest.approx(0.3),
+    assert {name: pytest.approx(values) for name, values in found.items()} == {
+        "online above initial": [0.3, 0.3],
+        "online continual above online": [0.2, 0.2],
+        "online continual above online joint": [0.1, 0.1],
+        "online continual above offline joint": [0.1, 0.1],
+        "online, lost since its best episode": [0.2, 0.2],
+        "online continual, lost since its best episode": [0, 0],
+        "self-supervised, online above initial": [0.4, 0.4],
+        "self-supervised, online continual above online": [0, 0],
+        "hard buffer, online": [-0.1, -0.1],
+        "hard buffer, online continual": [0.1, 0.1],
+        "falls from part to part, with decay above those without": [0.3, 0.3],
     }
+
+
+def test_an_aim_is_met_only_by_more_than_the_standard_error():
+    def verdict(name, *values):
+        return soap.aims_table({name: list(values)})[1][2:]
+
+    assert verdict("hard buffer, online", 0.01, 0.03) == ["2.0", "1.0, 3.0", "met"]
+    assert verdict("hard buffer, online", -0.05, 0.06)[-1] == "within the error"
+    assert verdict("hard buffer, online", 0.0, 0.0)[-1] == "missed"
+    assert verdict("hard buffer, online", -0.02, -0.03)[-1] == "missed"
+    offline = "online continual above offline joint"
+    assert verdict(offline, -0.07, -0.06)[-1] == "met"
+    assert verdict(offline, -0.09, -0.1)[-1] == "missed"
+    assert verdict(soap.TOLD[0], -0.09, -0.1)[-1] == "", "nobody asked for it"
+
+
+def test_markers_are_as_large_as_an_actor_is_frequent_in_a_part():
+    curve = [{"actors": {"amy": 0.1 * at, "leo": 0.5}} for at in range(5)]
+    found = [
+        {"setting": name, "seed": 0, "curve": curve} for name in ("online", "online continual")
+    ]
+    seen = [{"amy": 3}, {"leo": 1}, {"amy": 1, "leo": 1}, {}]
+    figure = soap_figures.actors(found, seen, chunks=2)
+    amy, leo = figure.axes
+    assert amy.get_title() == "amy, 4 tracks"
+    assert amy.collections[0].get_sizes().tolist() == [0, 18, 0, 6, 0]
+    assert leo.collections[1].get_sizes().tolist() == [0, 0, 6, 6, 0]
+    assert amy.collections[0].get_offsets()[:, 0].tolist() == [0, 0.5, 1, 1.5, 2]
 
 
 def test_who_corrects_a_name_or_adds_a_picture_has_another_series(tmp_path):
@@ -61,8 +88,30 @@ def test_who_corrects_a_name_or_adds_a_picture_has_another_series(tmp_path):
     (tmp_path / "e1" / "crops" / "00000" / "000001.jpg").write_text("a picture")
     found.append(places())
     (tmp_path / "sheet.html").write_text("a page to look at")
+    for table in ("faces.csv", "tracks.csv"):
+        (tmp_path / table).write_text("what follows from the rest")
     assert places() == found[-1]
     assert len({place for both in found for place in both}) == 6
+
+
+@pytest.mark.parametrize(
+    ("option", "users"),
+    [
+        ({"strength": 7.0}, "continual"),
+        ({"penalty": "gradient"}, "continual"),
+        ({"nearest": 0.7}, "self-supervised"),
+        ({"repeats_alone": 3}, "self-supervised"),
+        ({"epochs": 3}, "offline"),
+        ({"lr": 0.5}, ""),
+        ({"mean": 0.5}, ""),
+    ],
+)
+def test_an_option_repeats_only_the_runs_that_use_it(option, users):
+    for setting in soap.SETTINGS:
+        before, now = (
+            soap._place(soap.Job(soap.Config(**given), setting, 0)) for given in ({}, option)
+        )
+        assert (before != now) == (users in setting.name), setting.name
 
 
 def test_parts_are_all_of_it_and_even():
@@ -86,15 +135,60 @@ def test_what_is_wrong_is_said_before_anything_is_done(options, said):
         soap.Config(**options)
 
 
-def test_joint_learning_shuffles_tracks_across_episodes():
+def test_joint_learning_has_the_same_time_steps_shuffled_across_episodes():
     tracks = [soap.series.Seen(1 + at // 20, f"actor {at % 7}", (at,)) for at in range(40)]
     whole = soap.series.Series(soap.torch.zeros(40, 1), tracks, {}, {})
-    joint = next(one for one in soap.SETTINGS if one.name == "offline joint")
-    job = soap.Job(soap.Config(epochs=2, chunks=3), joint, 0)
-    steps = list(soap._steps(job, whole))
-    assert [episode for episode, _ in steps] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
-    found = [pair for _, part in steps for pair in part]
-    assert any((a // 20) != (b // 20) for _, (a,), (b,) in found)
-    assert all(a % 7 != b % 7 for _, (a,), (b,) in found)
-    turns = [[pair for e, part in steps if (e > 2) == later for pair in part] for later in (0, 1)]
+    config = soap.Config(epochs=2, chunks=3)
+
+    def steps(name):
+        setting = next(one for one in soap.SETTINGS if one.name == name)
+        return list(soap._steps(soap.Job(config, setting, 0), whole))
+
+    joint = steps("offline joint")
+    assert [episode for episode, _ in joint] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    turns = [[pair for e, part in joint if (e > 2) == late for pair in part] for late in (0, 1)]
+    seen = [pair for _, part in steps("online") for pair in part]
+    assert sorted(turns[0]) == sorted(turns[1]) == sorted(seen)
     assert turns[0] != turns[1]
+    half = [pair.episode for pair in turns[0][: len(seen) // 2]]
+    assert half.count(1) > 4
+    assert half.count(2) > 4
+
+
+def test_every_setting_is_the_same_learner_with_parts_left_out():
+    config = soap.Config(strength=7.0, buffer=9, repeats=2, repeats_alone=11)
+    made = {
+        setting.name: soap._learner(
+            soap.Faces(soap.torch.nn.Linear(2, 2), soap.torch.zeros(4, 2)), config, setting
+        )
+        for setting in soap.SETTINGS
+    }
+    how = {name: own.how and (own.how.strength, own.how.accumulate) for name, own in made.items()}
+    assert how == {
+        name: None if "continual" not in name else (7.0, "decay" if "decay" in name else "mean")
+        for name in made
+    }
+    without = ("online, no hard buffer", "online continual, no hard buffer", "offline joint")
+    for name, learner in made.items():
+        assert (learner.which is None) == (name in without)
+        assert learner.which is None or learner.which.capacity == 9
+        assert learner.repeats == (11 if "self-supervised" in name else 2)
+        assert (learner.when.mean, learner.when.variance) == (0.3, 0.1)
+
+
+@pytest.mark.parametrize("name", ["weights.pth", "weights.pt", "order.txt"])
+def test_files_of_the_same_size_are_told_apart(tmp_path, name):
+    marks = []
+    for content in (b"one", b"two"):
+        (tmp_path / name).write_bytes(content)
+        soap._mark.cache_clear()
+        marks.append(soap._mark(tmp_path / name))
+    assert marks[0] != marks[1]
+
+
+@pytest.mark.parametrize("end", soap.compose.PICTURES)
+def test_a_picture_of_any_kind_that_comes_makes_another_series(tmp_path, end):
+    before = soap._mark(tmp_path)
+    (tmp_path / f"one{end}").write_text("a picture")
+    soap._mark.cache_clear()
+    assert soap._mark(tmp_path) != before

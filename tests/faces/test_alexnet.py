@@ -55,3 +55,11 @@ def test_a_file_that_would_run_code_is_refused(tmp_path):
     torch.save({"features.0.weight": Harm()}, tmp_path / "harm.pth")  # noqa: TID251
     with pytest.raises(Exception, match="Weights only load failed"):
         AlexNet(100, tmp_path / "harm.pth")
+
+
+@pytest.mark.parametrize("name", ["damaged.safetensors", "damaged.pth", "empty.pth"])
+def test_a_damaged_file_is_named(tmp_path, name):
+    file = tmp_path / name
+    file.write_bytes(b"" if "empty" in name else b"no weights at all" * 9)
+    with pytest.raises(ValueError, match=rf"weights: .*{name} cannot be read"):
+        AlexNet(100, file)

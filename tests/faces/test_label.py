@@ -136,3 +136,15 @@ def test_a_port_that_is_none_is_named(tmp_path, capsys):
 def test_names_survive_whoever_reads_them_next(tmp_path):
     Labels(tmp_path).set("a/1", 'one, "two"\nthree')
     assert Labels(tmp_path).names == {"a/1": 'one, "two"\nthree'}
+
+
+def test_names_that_are_corrected_in_the_file_meanwhile_stay(tmp_path):
+    labels = Labels(tmp_path)
+    labels.set("a", "Zoë")
+    with open(labels.file, "a", encoding="utf-8") as out:
+        out.write("b,leo\n")
+    labels.set("c", "raj")
+    labels.set("a", "")
+    assert named(tmp_path) == {"b": "leo", "c": "raj"} == labels.names
+    labels.update({"b": "amy", "d": "Zoë"})
+    assert named(tmp_path) == {"b": "amy", "c": "raj", "d": "Zoë"}

@@ -1,10 +1,14 @@
 import csv
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from torch import nn
 
@@ -68,6 +72,80 @@ def test_a_composed_series_has_the_order_s_tracks_and_keeps_photographs_apart(ph
             assert found.tracks[other].actor != track.actor
             assert at in found.tracks[other].together
     assert list(pairs(found.tracks))
+
+
+def test_no_photograph_is_learned_and_tested_or_compared_with(tmp_path, order, monkeypatch):
+    """Each photograph has a colour of its own, and no light changes it."""
+    for at in range(4 * 16):
+        place = tmp_path / "faces" / NAMES[at // 16] / f"{at:02d}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (32, 32), (3 * at, 0, 0)).save(place)
+    monkeypatch.setattr(compose, "_lit", lambda picture, how, chance: picture)
+    found = composed(tmp_path / "faces", order, tracks=0, length=8)
+    colours = found.gallery[:, 0, 0, 0]
+    learned, tested, compared = (
+        set(colours[faces].tolist())
+        for faces in (
+            [face for track in found.tracks for face in track.faces],
+            [face for faces in found.held_out.values() for face in faces],
+            [face for faces in found.templates.values() for face in faces],
+        )
+    )
+    assert min(map(len, (learned, tested, compared))) >= 8
+    assert len(learned | tested | compared) == len(learned) + len(tested) + len(compared)
+
+
+def test_some_tracks_of_two_people_share_a_frame(photographs, order):
+    tracks = composed(photographs, order, seed=3, tracks=0, length=4).tracks
+    together = [any(track.together for track in tracks if track.episode == e) for e in (1, 2)]
+    assert together[0], "as in the first episode of The Big Bang Theory"
+    counts = [sum(bool(track.together) for track in tracks if track.episode == e) for e in (1, 2)]
+    assert counts[0] > counts[1]
+
+
+def test_an_episode_prefers_a_pose_and_wears_what_it_wears():
+    how = replace(compose.look(1, 0), pose=1, accessories=0.8)
+    wanted = {name: compose._wanted(Path(f"{name}.png"), how) for name in
+              ("left_sad_sunglasses", "left_sad_open", "up_sad_sunglasses", "up_sad_open")}  # fmt: skip
+    assert wanted == pytest.approx(
+        {
+            "left_sad_sunglasses": 4.8,
+            "left_sad_open": 1.2,
+            "up_sad_sunglasses": 0.8,
+            "up_sad_open": 0.2,
+        }
+    )
+    unnamed = {round(compose._wanted(Path(f"{at}.png"), how), 1) for at in range(20)}
+    assert unnamed == {0.2, 1.2}, "where names say no pose, each photograph has one by chance"
+
+
+def test_the_first_episode_alone_has_the_light_of_no_other(photographs, order, monkeypatch):
+    asked, look = set(), compose.look
+    monkeypatch.setattr(compose, "look", lambda e, seed: asked.add(e) or look(e, seed))
+    composed(photographs, order, tracks=0, length=4, episodes=1)
+    assert asked == {1}
+    composed(photographs, order, tracks=0, length=4)
+    assert asked == {1, 2}
+
+
+@pytest.mark.parametrize(("count", "held_out"), [(0, 10), (9, 10), (1, 0)])
+def test_an_order_that_is_too_short_is_said(photographs, count, held_out):
+    told = [(1, "amy"), (1, "leo")] * 5
+    with pytest.raises(
+        ValueError, match=rf"order must have at least \d+ tracks .*, it has {count}"
+    ):
+        compose.compose(compose.people(photographs), told[:count], held_out=held_out)
+
+
+@given(st.integers(0, 200), st.integers(0, 60), st.integers(1, 30))
+def test_tracks_come_in_stretches_of_the_order(count, tracks, stretch):
+    found = compose._chosen(count, tracks, stretch)
+    assert found == sorted(set(found)), "in order, and none twice"
+    assert all(0 <= at < count for at in found)
+    assert len(found) == (min(count, tracks) if tracks else count)
+    if len(found) < count:
+        leaps = sum(b - a > 1 for a, b in pairwise(found))
+        assert leaps <= -(-tracks // stretch) - 1
 
 
 def test_it_is_the_same_for_the_same_seed_and_another_for_another(photographs, order):
@@ -203,9 +281,18 @@ def test_the_experiment_runs_end_to_end_and_goes_on_where_it_was(photographs, or
         assert row | {"seconds": 0} == before | {"seconds": 0}, "the same, however long it took"
 
 
-def test_which_series_must_be_said(capsys):
-    assert main(["reproduce", "soap"]) == 2
-    assert "say which series" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say which series"),
+        (["--faces", "a", "--clip"], "only one"),
+        (["--faces", "a"], "--order must be a CSV"),
+    ],
+)
+def test_which_series_must_be_said_before_anything_is_done(words, said, capsys, tmp_path):
+    assert main(["reproduce", "soap", *words, "--out", str(tmp_path / "out")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_frames_with_faces_tracks_and_labels_become_a_series(tmp_path):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 from taskfree import data
 from taskfree.cli import main
-from taskfree.faces import tracks
+from taskfree.faces import clip, series, tracks
 from taskfree.faces.detect import Detector, Face
 from taskfree.faces.tracks import Follower
 from taskfree.faces.video import Shots, VideoError, frames, length
@@ -83,6 +84,26 @@ def test_no_track_goes_across_a_cut_and_what_is_written_is_whole(found):
         assert set(track.shares) == others
     sheet = (found / "sheet.html").read_text()
     assert sheet.count("<tr>") == len(read)
+
+
+def test_one_table_has_all_faces_of_all_videos_with_the_tracks_in_the_same_frame(found, tmp_path):
+    series = tmp_path / "series"
+    for number in ("01", "02"):
+        shutil.copytree(found / "01-part", series / f"{number}-part")
+    tracks.gather(series)
+    with open(series / "faces.csv", newline="") as rows:
+        faces = list(csv.DictReader(rows))
+    assert list(faces[0]) == ["video", *tracks.FIELDS, "shares a frame with"]
+    for video in ("01-part", "02-part"):
+        own = [row for row in faces if row["video"] == video]
+        with open(series / video / "faces.csv", newline="") as rows:
+            assert [{name: row[name] for name in tracks.FIELDS} for row in own] == list(
+                csv.DictReader(rows)
+            )
+        for row in own:
+            others = {other["track"] for other in own if other["frame"] == row["frame"]}
+            assert set(row["shares a frame with"].split()) == others - {row["track"]}
+    assert any(row["shares a frame with"] for row in faces)
 
 
 def test_what_is_done_is_not_done_again(film, found, capsys):
@@ -166,10 +187,32 @@ def test_a_damaged_film_that_was_replaced_by_the_whole_one_is_looked_at_from_the
 ):
     out = tmp_path / "series"
     (out / "01-part" / "crops" / "00007").mkdir(parents=True)
-    (out / "01-part" / "progress.json").write_text('{"video": {"file": "part.mp4", "bytes": 1}}')
+    before = {"video": {"file": "part.mp4", "bytes": 1}, "path": str(film.resolve())}
+    (out / "01-part" / "progress.json").write_text(json.dumps(before))
     assert main(["tracks", str(film), "--out", str(out)]) == 0
     assert (out / "tracks.csv").read_text() == (found / "tracks.csv").read_text()
     assert not (out / "01-part" / "crops" / "00007").exists()
+
+
+def test_what_was_kept_of_an_unfinished_film_is_never_another_s_nor_made_otherwise(
+    film, found, tmp_path, capsys
+):
+    out = tmp_path / "series"
+    shutil.copytree(found, out)
+    (out / "01-part" / "done.json").unlink()
+    before = {file: file.read_bytes() for file in (out / "01-part").rglob("*.*")}
+    other = tmp_path / "part.mp4"  # of the same name, elsewhere
+    write(other, [f.picture for f in frames(film) if f.number < 10])
+    assert main(["tracks", str(other), "--out", str(out)]) == 0
+    assert "02-part:" in capsys.readouterr().out
+    assert main(["tracks", str(film), "--out", str(out), "--shortest", "3"]) == 2
+    assert "was made with other options" in capsys.readouterr().err
+    assert {file: file.read_bytes() for file in (out / "01-part").rglob("*.*")} == before
+
+
+def test_a_picture_that_cannot_be_written_is_said(tmp_path):
+    with pytest.raises(OSError, match=r"000007\.jpg could not be written"):
+        tracks._write_crop(tmp_path / "none", 7, np.zeros((8, 8, 3), np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -244,10 +287,64 @@ def test_a_film_without_pictures_says_so(tmp_path):
     assert length(tmp_path / "nothing.mkv") is None
 
 
-def test_the_detector_finds_nothing_where_nothing_is_and_scales_large_pictures():
+def test_the_detector_finds_nothing_where_nothing_is():
     fetched("yunet")
-    picture = np.random.default_rng(0).integers(0, 255, (1500, 2000, 3), dtype=np.uint8)
+    picture = np.random.default_rng(0).integers(0, 255, (300, 400, 3), dtype=np.uint8)
     assert Detector().faces(picture) == []
+
+
+def test_faces_of_a_large_picture_are_where_they_are_in_it(film):
+    picture = next(f.picture for f in frames(film) if f.number == 85)
+    large = picture.repeat(2, 0).repeat(2, 1)  # it is looked at as small as the other
+    once, twice = (Detector().faces(one) for one in (picture, large))
+    assert once
+    assert len(once) == len(twice)
+    for face, other in zip(once, twice, strict=True):
+        assert other[:4] == pytest.approx([2 * value for value in face[:4]], abs=4)
+
+
+def test_the_clip_becomes_a_series_of_its_three_actors(tmp_path):
+    fetched("yunet")
+    fetched("bbt")
+    folder = clip.tracks(tmp_path / "clip")
+    cuts = json.loads((folder / "01-bbt" / "done.json").read_text())["cuts"]
+    assert set(cuts) >= {259, 317, 377, 459, 603, 654}, "by eye"
+    assert not any(t.first < cut <= t.last for t in tracks.read(folder) for cut in cuts)
+    found = series.from_folder(folder, held_out=0, size=8)
+    assert set(found.templates) == set(found.held_out) == set(clip.NAMES)
+    actors = [track.actor for track in found.tracks if track.actor]
+    assert {name: actors.count(name) for name in clip.NAMES} == {
+        name: len(numbers) for name, numbers in clip.NAMES.items()
+    }
+    before = (folder / "labels.csv").read_text()
+    assert clip.tracks(folder) == folder
+    assert (folder / "labels.csv").read_text() == before
+
+
+CLIPS = Path(__file__).parents[3] / "shared/data/video"
+PEOPLE = {"classroom": 4, "face-demographics-walking-and-pause": 3, "face-demographics-walking": 2,
+          "head-pose-face-detection-female-and-male": 2}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_every_person_of_a_clip_is_one_track_that_stays_where_it_is(name, tmp_path):
+    file = CLIPS / f"{name}.gif"
+    if not file.exists():
+        pytest.skip(f"the clips of intel-iot-devkit/sample-videos are not in {CLIPS}")
+    fetched("yunet")
+    assert main(["tracks", str(file), "--out", str(tmp_path)]) == 0
+    found = tracks.read(tmp_path)
+    assert len(found) == PEOPLE[name]
+    count = json.loads((tmp_path / f"01-{name}" / "done.json").read_text())["frames"]
+    assert all(track.faces >= count - 2 for track in found), "from the first to the last frame"
+    with open(tmp_path / "faces.csv", newline="") as rows:
+        faces = [{k: float(row[k]) for k in tracks.FIELDS} for row in csv.DictReader(rows)]
+    before = {}
+    for face in faces:  # whoever is followed does not jump onto somebody else
+        last = before.setdefault(face["track"], face)
+        away = max(abs(face[side] - last[side]) for side in ("left", "top"))
+        assert away < 0.5 * (face["right"] - face["left"])
+        before[face["track"]] = face
 
 
 def box(x, y, size=50, score=0.9):

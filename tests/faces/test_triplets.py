@@ -56,6 +56,16 @@ def test_without_an_annotator_who_shares_a_frame_is_somebody_else():
     assert list(pairs_together(tracks)) == [Pair(1, (0,), (1,)), Pair(1, (0,), (2,))]
 
 
+def test_what_is_usual_is_that_of_an_episode_whatever_comes_later():
+    """Two people ten apart; what a later episode looks like does not bring them together."""
+    features = torch.tensor([[0.0], [10.0], [1.0], [1000.0], [3000.0]])
+    tracks = [Seen(1 + at // 3, "", (at,)) for at in range(5)]
+    assert [track.faces for track in merged(tracks, features, 0.4)] == [(0, 2), (1,), (3,), (4,)]
+    assert [track.faces for track in merged(tracks[:3], features, 0.4)] == [(0, 2), (1,)]
+    assert merged([], features, 0.4) == []
+    assert merged(tracks[:1], features, 0.4) == tracks[:1]
+
+
 def test_adjacent_tracks_that_look_alike_are_joined_but_not_those_that_share_a_frame():
     features = torch.zeros(8, 3)
     features[4:6] = 10.0  # another person

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from taskfree.report import COLOURS
 
 CAPTIONS = {
-    "accuracy.png": "Accuracy after each part of the series (the paper's Figures 4a and 4b), mean "
-    "and standard deviation over the seeds. Joint learning sees the same tracks shuffled across "
-    "episodes: online in as many parts; offline, its end after several passes.",
+    "accuracy.png": "Accuracy after each part of the series (the paper's Figures 4a and 4b): thin "
+    "lines are the seeds, thick ones their mean. Joint learning has the same time steps shuffled "
+    "across episodes: online in as many parts; offline, its end after several passes.",
     "ablation.png": "What the hard buffer and the way of accumulating importance do (Figure 4c).",
     "alone.png": "With nobody to ask: tracks that share a frame are two people (Figures 5a, 5b).",
     "actors.png": "The accuracy of the four most frequent actors after each part, of the first "
-    "seed (Figure 5c). The size of a marker says how often the actor is seen in the episode; none: "
-    "not at all.",
+    "seed (Figure 5c). The size of a marker says how many tracks of the actor are learned from in "
+    "it; none: not one.",
 }
 MAIN = {
     "initial": ("0.5", ":", ""),
@@ -65,23 +65,37 @@ def curves(
             axis.axhline(points[-1, 0], color=colour, linestyle=style, label=setting)
             continue
         places = np.arange(len(points)) / chunks
-        axis.plot(places, points[:, 0], color=colour, linestyle=style, marker=marker, label=setting)
-        axis.fill_between(
-            places, points[:, 0] - points[:, 1], points[:, 0] + points[:, 1], color=colour,
-            alpha=0.15, lw=0,
+        axis.plot(
+            places, points[:, 0], color=colour, linestyle=style, marker=marker, lw=2.5,
+            label=setting,
         )  # fmt: skip
+        for curve in found[setting]["after each part, by seed"]:
+            axis.plot(
+                places, 100 * np.array(curve), color=colour, linestyle=style, lw=0.8, alpha=0.6
+            )
     axis.set(title=title, xlabel="episodes watched", ylabel=f"accuracy on {tested} (%)")
     axis.set_xticks(range(shown // chunks + 1))
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 
 
-def actors(runs: Sequence[Mapping[str, Any]], count: int = 4, chunks: int = 1) -> Figure:
-    """The accuracy of the most frequent actors, with markers as large as they are frequent."""
+def actors(
+    runs: Sequence[Mapping[str, Any]],
+    seen: Sequence[Mapping[str, int]],
+    count: int = 4,
+    chunks: int = 1,
+) -> Figure:
+    """The accuracy of the most frequent actors, with markers as large as they are frequent.
+
+    Args:
+        runs: of all seeds; those of the first are shown.
+        seen: of each part, the number of tracks of each actor.
+        count: so many actors.
+        chunks: parts of an episode.
+    """
     first = {one["setting"]: one for one in runs if one["seed"] == runs[0]["seed"]}
-    seen = first["online"]["seen"]
     total: dict[str, int] = {}
-    for own in seen.values():
+    for own in seen:
         for actor, tracks in own.items():
             total[actor] = total.get(actor, 0) + tracks
     known = first["online"]["curve"][0]["actors"]
@@ -94,7 +108,7 @@ def actors(runs: Sequence[Mapping[str, Any]], count: int = 4, chunks: int = 1) -
             values = [100 * point["actors"][actor] for point in curve]
             places = np.arange(len(values)) / chunks
             axis.plot(places, values, color=colour, label=setting if actor == chosen[0] else None)
-            sizes = [0, *(6 * seen[str(point["episode"])].get(actor, 0) for point in curve[1:])]
+            sizes = [0, *(6 * own.get(actor, 0) for own in seen)]
             axis.scatter(places, values, s=sizes, color=colour)
         axis.set_title(f"{actor}, {total[actor]} tracks", fontsize=10)
         axis.set(xlabel="episodes watched", ylabel="accuracy (%)")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pickle import UnpicklingError  # noqa: TID251
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -69,11 +71,14 @@ class AlexNet(nn.Module):
 
 def _read(file: Path, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
     """The weights of the convolutions in a file; only tensors are read from it."""
-    if Path(file).suffix == ".safetensors":
-        found = load_file(file)
-    else:
-        # torchvision's own format; what would run code is refused
-        found = torch.load(file, map_location="cpu", weights_only=True)  # noqa: TID251
+    try:
+        if Path(file).suffix == ".safetensors":
+            found = load_file(file)
+        else:
+            # torchvision's own format; what would run code is refused
+            found = torch.load(file, map_location="cpu", weights_only=True)  # noqa: TID251
+    except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as error:
+        raise ValueError(f"weights: {file} cannot be read: {error}") from error
     for name, value in wanted.items():
         if (own := found.get(f"features.{name}")) is None or own.shape != value.shape:
             raise ValueError(

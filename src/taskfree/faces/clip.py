@@ -30,8 +30,6 @@ def tracks(folder: Path = CACHE) -> Path:
                 f"the clip has {len(found)} tracks here and {COUNT} where they were named, so that "
                 f"the names may not fit; name them with taskfree label {folder}"
             )
-        labels = Labels(folder)
-        for name, numbers in NAMES.items():
-            for number in numbers:
-                labels.set(found[number].name, name)
+        named = {found[at].name: name for name, numbers in NAMES.items() for at in numbers}
+        Labels(folder).update(named)
     return folder

@@ -8,6 +8,7 @@ are compared with are different photographs of a person.
 from __future__ import annotations
 
 import csv
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -115,11 +116,14 @@ def lfw(folder: Path, least: int = 20) -> Path:
         raise ValueError("LFW needs scikit-learn: pip install scikit-learn") from None
     if not folder.exists():
         faces = fetch_lfw_people(min_faces_per_person=least, color=True, resize=1.0)
+        unfinished = folder.with_name(f"{folder.name}.writing")
+        shutil.rmtree(unfinished, ignore_errors=True)
         for number, (values, person) in enumerate(zip(faces.images, faces.target, strict=True)):
-            place = folder / str(faces.target_names[person]).replace(" ", "_")
+            place = unfinished / str(faces.target_names[person]).replace(" ", "_")
             place.mkdir(parents=True, exist_ok=True)
             scale = 255 if values.max() <= 1 else 1
             Image.fromarray((values * scale).astype("uint8")).save(place / f"{number:05d}.png")
+        unfinished.rename(folder)
     return folder
 
 
@@ -149,6 +153,7 @@ def compose(
     *,
     seed: int = 0,
     tracks: int = 50,
+    stretch: int = 1,
     length: int = 8,
     held_out: int = 10,
     episodes: int = 0,
@@ -162,7 +167,9 @@ def compose(
         faces: photographs by person, as `people` reads them.
         order: episode and name of every track.
         seed: of the looks of the episodes, the choice of photographs, and their small changes.
-        tracks: so many an episode, evenly spaced in the order; 0 takes all.
+        tracks: so many an episode; 0 takes all.
+        stretch: they come in stretches of so many that follow each other in the order, as in a
+            scene; the stretches are evenly spaced, and with 1 the tracks are.
         length: faces a track.
         held_out: every so many-th track is held out; with 0 none is, and the test is all faces
             that are learned.
@@ -187,6 +194,11 @@ def compose(
 
     first = sorted({episode for episode, _ in order})[: episodes or None]
     known = [(episode, name) for episode, name in order if name in cast and episode in first]
+    if len(known) < (least := max(2, held_out)):
+        raise ValueError(
+            f"order must have at least {least} tracks (every {held_out}th is a test), it has "
+            f"{len(known)}"
+        )
     asked = set(range(held_out - 1, len(known), held_out)) if held_out else set()
     shown = [one for at, one in enumerate(known) if at not in asked]
     tests: dict[str, list[int]] = {}
@@ -195,9 +207,7 @@ def compose(
     seen: list[Seen] = []
     for episode in sorted({episode for episode, _ in shown}):
         own = [name for one, name in shown if one == episode]
-        if tracks and len(own) > tracks:
-            places = torch.linspace(0, len(own) - 1, tracks).round().long().tolist()
-            own = [own[at] for at in places]
+        own = [own[at] for at in _chosen(len(own), tracks, stretch)]
         seen += [Seen(episode, name, shoot(name, episode, 2, length)) for name in own]
     _put_together(seen, chance)
     for track in () if held_out else seen:
@@ -207,6 +217,18 @@ def compose(
         for name in tests
     }
     return Series(torch.stack(pictures), seen, templates, tests)
+
+
+def _chosen(count: int, tracks: int, stretch: int) -> list[int]:
+    """The places, of as many as there are, of so many tracks in evenly spaced stretches.
+
+    >>> _chosen(20, 6, 3)
+    [0, 1, 2, 17, 18, 19]
+    """
+    if not tracks or count <= tracks:
+        return list(range(count))
+    leaps = max(1, -(-tracks // stretch) - 1)
+    return [at + round((count - tracks) * (at // stretch) / leaps) for at in range(tracks)]
 
 
 def _put_together(tracks: list[Seen], chance: torch.Generator) -> None:

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
@@ -38,21 +39,27 @@ class Config:
 
 
 class Labels:
-    """Who is seen in which track: `labels.csv`, written anew, whole, at every change."""
+    """Who is seen in which track: `labels.csv`, read and written anew, whole, at every change.
+
+    So whoever corrects the file meanwhile loses nothing.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.file = folder / "labels.csv"
+        self.folder, self.file = folder, folder / "labels.csv"
         self._lock = threading.Lock()
         self.names = tracks.read_labels(folder)
 
     def set(self, track: str, name: str) -> None:
         """Say who it is; an empty name takes it back."""
+        self.update({track: name})
+
+    def update(self, said: Mapping[str, str]) -> None:
+        """Say who several are: all of it is kept, or nothing."""
         with self._lock:
-            names = {**self.names, track: name} if name else {
-                key: value for key, value in self.names.items() if key != track
-            }  # fmt: skip
+            names = {**tracks.read_labels(self.folder), **said}
+            names = {track: name for track, name in names.items() if name}
             unfinished = self.file.with_suffix(".writing")
-            with open(unfinished, "w", newline="") as out:
+            with open(unfinished, "w", newline="", encoding="utf-8") as out:
                 writer = csv.writer(out)
                 writer.writerow(["track", "name"])
                 writer.writerows(sorted(names.items()))

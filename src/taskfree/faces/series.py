@@ -191,10 +191,10 @@ def _shares(folder: Path) -> dict[str, list[str]]:
     file = folder / "tracks.csv"
     if not file.exists():
         return {}
-    with open(file, newline="") as rows:
+    with open(file, newline="", encoding="utf-8") as rows:
         return {
             f"{row['video']}/{int(row['track']):05d}": [
-                f"{row['video']}/{int(other):05d}" for other in row["shares a frame with"].split()
+                f"{row['video']}/{int(other):05d}" for other in row[tracks_of_faces.SHARES].split()
             ]
             for row in csv.DictReader(rows)
         }

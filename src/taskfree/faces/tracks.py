@@ -1,8 +1,9 @@
 """`taskfree tracks`: from videos to face tracks, in a format that anyone can read.
 
 The folder holds, for each video, `VIDEO/faces.csv` with a line a face (frame, seconds, box, score,
-track) and `VIDEO/crops/TRACK/FRAME.jpg`; over all of them `tracks.csv` with a line a track, which
-says the tracks that share a frame with it, and `sheet.html`, a contact sheet of all tracks.
+track) and `VIDEO/crops/TRACK/FRAME.jpg`; over all of them `faces.csv` with the same lines and the
+tracks in the same frame, `tracks.csv` with a line a track and the tracks that share a frame with
+it, and `sheet.html`, a contact sheet of all tracks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import csv
 import json
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -32,6 +34,7 @@ from taskfree.faces.detect import Detector, Face
 from taskfree.faces.video import Frame, Shots, VideoError, frames, length, rate
 
 FIELDS = ("frame", "seconds", "left", "top", "right", "bottom", "score", "track")
+SHARES = "shares a frame with"
 OPTIONS = ("score", "largest", "cut", "shortest", "every", "size")
 """What a video's tracks depend on."""
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp")
@@ -164,8 +167,9 @@ def _place(out: Path, video: Path, taken: set[Path]) -> Path:
     for folder in own:
         if _read_json(folder / "progress.json").get("video") == _identity(video):
             return folder
-    for folder in own:  # another film of this name was begun there, and could not be finished
-        if not (folder / "done.json").exists():
+    for folder in own:  # this file was begun there and could not be finished; now it is another
+        before = _read_json(folder / "progress.json")
+        if not (folder / "done.json").exists() and before.get("path") == str(video.resolve()):
             return folder
     last = max((int(number) for number, _, _ in numbered.values()), default=0)
     return out / f"{last + 1:02d}-{video.stem}"
@@ -199,15 +203,16 @@ class Book:
         self.folder, self._config = folder, config
         told = {name: getattr(config, name) for name in OPTIONS}
         self._about = {"video": _identity(video), "options": told}
+        self._path = str(video.resolve())
         before = _read_json(folder / "progress.json")
         self.done = (folder / "done.json").exists()
-        if self.done and before.get("options", told) != told:
+        if before.get("video") != self._about["video"]:
+            before = {}
+        if before.get("frames") and before["options"] != told:
             raise ValueError(
                 f"{folder} was made with other options: {before['options']}, now {told}; give "
                 "these again, take another --out, or remove the folder"
             )
-        if any(before.get(name) != value for name, value in self._about.items()):
-            before = {}
         self.frames: int = before.get("frames", 0)
         """Of finished shots."""
         self.tracks: int = before.get("tracks", 0)
@@ -260,7 +265,10 @@ class Book:
             csv.writer(out).writerows(rows)
         shutil.rmtree(self.folder / "shot", ignore_errors=True)
         self.frames = frames
-        told = {**self._about, "frames": frames, "tracks": self.tracks, "cuts": self.cuts}
+        told = {
+            **self._about, "path": self._path, "frames": frames, "tracks": self.tracks,
+            "cuts": self.cuts,
+        }  # fmt: skip
         unfinished = self.folder / "progress.writing"
         unfinished.write_text(json.dumps(told))
         unfinished.replace(self.folder / "progress.json")
@@ -316,7 +324,9 @@ def cropped(picture: Any, face: Face, size: int) -> Any:
 
 
 def _write_crop(place: Path, frame: int, bgr: Any) -> None:
-    cv2.imwrite(str(place / f"{frame:06d}.jpg"), bgr, [cv2.IMWRITE_JPEG_QUALITY, 92])
+    file = place / f"{frame:06d}.jpg"
+    if not cv2.imwrite(str(file), bgr, [cv2.IMWRITE_JPEG_QUALITY, 92]):
+        raise OSError(f"{file} could not be written; is the disk full?")
 
 
 class Track(NamedTuple):
@@ -343,12 +353,12 @@ def read(folder: Path) -> list[Track]:
     file = folder / "tracks.csv"
     if not file.exists():
         raise ValueError(f"{folder} holds no tracks; make them with taskfree tracks")
-    with open(file, newline="") as rows:
+    with open(file, newline="", encoding="utf-8") as rows:
         return [
             Track(
                 row["video"], int(row["track"]), int(row["first"]), int(row["last"]),
                 float(row["seconds"]), int(row["faces"]),
-                tuple(map(int, row["shares a frame with"].split())),
+                tuple(map(int, row[SHARES].split())),
             )
             for row in csv.DictReader(rows)
         ]  # fmt: skip
@@ -411,40 +421,55 @@ def cut(folder: Path, every: int = 5, size: int = 224) -> None:
 
 
 def gather(out: Path) -> None:
-    """The table of all tracks of all videos that the folder holds, and a page to look at them."""
+    """The tables of all faces and tracks of all videos of a folder, and a page to look at them."""
     found: list[Track] = []
-    for file in sorted(out.glob("*/faces.csv")):
-        found += _tracks(file.parent)
-    unfinished = out / "tracks.writing"
-    with open(unfinished, "w", newline="") as table:
+    faces, tracks = out / "faces.writing", out / "tracks.writing"
+    with open(faces, "w", newline="", encoding="utf-8") as table:
         writer = csv.writer(table)
-        heading = ("video", "track", "first", "last", "seconds", "faces", "shares a frame with")
-        writer.writerow(heading)
-        for track in found:
-            writer.writerow([*track[:6], " ".join(map(str, track.shares))])
-    unfinished.replace(out / "tracks.csv")
+        writer.writerow(("video", *FIELDS, SHARES))
+        for file in sorted(out.glob("*/faces.csv")):
+            with open(file, newline="", encoding="utf-8-sig") as rows:
+                seen = list(csv.DictReader(rows))
+            together = _together(seen)
+            for row in seen:
+                others = together[int(row["frame"])] - {int(row["track"])}
+                values = [row.get(name, "") for name in FIELDS]
+                writer.writerow([file.parent.name, *values, _listed(others)])
+            found += _tracks(file.parent.name, seen, together)
+    with open(tracks, "w", newline="", encoding="utf-8") as table:
+        writer = csv.writer(table)
+        writer.writerow(("video", "track", "first", "last", "seconds", "faces", SHARES))
+        writer.writerows([*track[:6], _listed(track.shares)] for track in found)
+    for unfinished in (faces, tracks):
+        unfinished.replace(unfinished.with_suffix(".csv"))
     (out / "sheet.html").write_text(_sheet(out, found), encoding="utf-8")
 
 
-def _tracks(folder: Path) -> list[Track]:
+def _listed(tracks: Iterable[int]) -> str:
+    return " ".join(map(str, sorted(tracks)))
+
+
+def _together(seen: list[dict[str, str]]) -> dict[int, set[int]]:
+    """By frame, the tracks in it."""
+    found: dict[int, set[int]] = {}
+    for row in seen:
+        found.setdefault(int(row["frame"]), set()).add(int(row["track"]))
+    return found
+
+
+def _tracks(video: str, seen: list[dict[str, str]], together: dict[int, set[int]]) -> list[Track]:
     frames_of: dict[int, list[tuple[int, float]]] = {}
-    seen_in: dict[int, set[int]] = {}
-    with open(folder / "faces.csv", newline="", encoding="utf-8-sig") as rows:
-        for row in csv.DictReader(rows):
-            track, frame = int(row["track"]), int(row["frame"])
-            frames_of.setdefault(track, []).append((frame, float(row.get("seconds") or 0)))
-            seen_in.setdefault(frame, set()).add(track)
+    for row in seen:
+        at = int(row["frame"]), float(row.get("seconds") or 0)
+        frames_of.setdefault(int(row["track"]), []).append(at)
     shares: dict[int, set[int]] = {track: set() for track in frames_of}
-    for together in seen_in.values():
-        for track in together:
-            shares[track] |= together - {track}
+    for tracks in together.values():
+        for track in tracks:
+            shares[track] |= tracks - {track}
     return [
-        Track(
-            folder.name, track, at[0][0], at[-1][0], at[0][1], len(at),
-            tuple(sorted(shares[track])),
-        )
+        Track(video, track, at[0][0], at[-1][0], at[0][1], len(at), tuple(sorted(shares[track])))
         for track, at in sorted(frames_of.items())
-    ]  # fmt: skip
+    ]
 
 
 def _sheet(out: Path, tracks: list[Track]) -> str:

@@ -44,10 +44,8 @@ class Pair(NamedTuple):
     second: tuple[int, ...]
 
 
-def pairs(tracks: Sequence[Seen], across: bool = False) -> Iterator[Pair]:
+def pairs(tracks: Sequence[Seen]) -> Iterator[Pair]:
     """With weak supervision: two consecutive tracks that an annotator calls different people.
-
-    They are of one episode, or, `across`, of any: shuffled tracks have no episodes any more.
 
     >>> leo, amy = Seen(1, "leo", (0, 1)), Seen(1, "amy", (2, 3))
     >>> [pair.first for pair in pairs([leo, leo, amy, leo])]
@@ -55,8 +53,7 @@ def pairs(tracks: Sequence[Seen], across: bool = False) -> Iterator[Pair]:
     """
     for before, now in pairwise(tracks):
         known = before.actor and now.actor
-        beside = across or before.episode == now.episode
-        if known and before.actor != now.actor and beside:
+        if known and before.actor != now.actor and before.episode == now.episode:
             yield Pair(now.episode, before.faces, now.faces)
 
 
@@ -79,13 +76,17 @@ def merged(tracks: Sequence[Seen], features: Tensor, nearest: float) -> list[See
     A track is compared with the last of each of the people of its episode who appeared most
     recently, `RECENT` of them: a dialogue goes back and forth between two or a few. It is joined to
     the one whose mean features are nearest, if that is nearer than `nearest`, as a share of the
-    mean distance between tracks; tracks that share a frame never are.
+    mean distance between the tracks of the episode; tracks that share a frame never are.
     """
-    if len(tracks) < 2:
-        return list(tracks)
+    if not tracks:
+        return []
     means = torch.stack([features[list(track.faces)].flatten(1).mean(0) for track in tracks])
-    chosen = torch.linspace(0, len(means) - 1, min(len(means), 200)).round().long()
-    usual = float(torch.pdist(means[chosen]).mean())
+    usual: dict[int, float] = {}
+    for episode in {track.episode for track in tracks}:
+        own = [at for at, track in enumerate(tracks) if track.episode == episode]
+        chosen = torch.linspace(0, len(own) - 1, min(len(own), 200)).round().long().tolist()
+        distances = torch.pdist(means[[own[at] for at in chosen]])
+        usual[episode] = float(distances.mean()) if len(distances) else 0.0
     home: list[int] = []  # of each track, the place of the joined one
     joined: list[Seen] = []
     last: list[int] = []  # of each joined one, its newest track
@@ -98,7 +99,7 @@ def merged(tracks: Sequence[Seen], features: Tensor, nearest: float) -> list[See
         ]
         away = {place: float((means[last[place]] - means[at]).norm()) for place in candidates}
         best = min(away, key=away.__getitem__, default=None)
-        if best is not None and away[best] < nearest * usual:
+        if best is not None and away[best] < nearest * usual[track.episode]:
             joined[best] = replace(joined[best], faces=joined[best].faces + track.faces)
             home.append(best)
             last[best] = at
