@@ -10,6 +10,7 @@ On several machines, start the same command on each with torchrun's `--nnodes` a
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 import torch
@@ -42,11 +43,13 @@ def main() -> None:
         x, y = ball.quadrant(quadrant, 40, stream)
         report = learner.learn(x[rank::ranks], y[rank::ranks])  # ... of which each takes its part
         if rank == 0 and report.consolidated:
-            print(f"step {report.step}: consolidated at a loss of {report.loss:.3f}")
+            print(f"step {report.step}: consolidated at a loss of {report.loss:.3f}", flush=True)
 
     checkpoint.save(options.state, learner=learner)  # all ranks give their part, rank 0 writes
     dist.barrier()
     dist.destroy_process_group()
+    # All is saved. Python's own end can race with threads that gloo leaves behind, and abort.
+    os._exit(0)
 
 
 if __name__ == "__main__":

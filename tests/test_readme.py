@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taskfree import cli
-from taskfree.experiments import soap
+from taskfree.experiments import soap_found
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -371,7 +371,7 @@ def television():
 def watched_aims():
     """What the television experiment is meant to show, in points of accuracy."""
     found = json.loads((ROOT / "results/soap/results.json").read_text())["aims"]
-    heading, *rows = soap.aims_table(found)
+    heading, *rows = soap_found.aims_table(found)
     lines = ["| " + " | ".join(heading) + " |", "|---" * len(heading) + "|"]
     for *cells, verdict in rows:
         bold = "**" if verdict == "missed" else ""

@@ -1,6 +1,6 @@
 import pytest
 
-from taskfree.experiments import soap, soap_figures
+from taskfree.experiments import soap, soap_figures, soap_found
 
 
 def runs(**curves):
@@ -10,7 +10,7 @@ def runs(**curves):
             "setting": setting.name,
             "seed": seed,
             "curve": [
-                {"accuracy": value + 0.02 * seed}
+                {"accuracy": value + 0.02 * seed, "episodes": {1: value, 2: 2 * value}}
                 for value in curves.get(setting.name.replace(" ", "_"), [0.5, 0.5, 0.5])
             ],
         }
@@ -20,7 +20,7 @@ def runs(**curves):
 
 
 def test_the_aims_are_gaps_at_the_end_losses_since_the_best_and_unrest():
-    found = soap.aims(
+    found = soap_found.aims(
         runs(
             initial=[0.1],
             online=[0.1, 0.6, 0.4],
@@ -35,6 +35,8 @@ def test_the_aims_are_gaps_at_the_end_losses_since_the_best_and_unrest():
         "online continual above offline joint": [0.1, 0.1],
         "online, lost since its best episode": [0.2, 0.2],
         "online continual, lost since its best episode": [0, 0],
+        "online, forgotten of an episode since its best": [0.3, 0.3],
+        "online continual, forgotten of an episode since its best": [0, 0],
         "self-supervised, online above initial": [0.4, 0.4],
         "self-supervised, online continual above online": [0, 0],
         "hard buffer, online": [-0.1, -0.1],
@@ -45,7 +47,7 @@ def test_the_aims_are_gaps_at_the_end_losses_since_the_best_and_unrest():
 
 def test_an_aim_is_met_only_by_more_than_the_standard_error():
     def verdict(name, *values):
-        return soap.aims_table({name: list(values)})[1][2:]
+        return soap_found.aims_table({name: list(values)})[1][2:]
 
     assert verdict("hard buffer, online", 0.01, 0.03) == ["2.0", "1.0, 3.0", "met"]
     assert verdict("hard buffer, online", -0.05, 0.06)[-1] == "within the error"
@@ -54,7 +56,7 @@ def test_an_aim_is_met_only_by_more_than_the_standard_error():
     offline = "online continual above offline joint"
     assert verdict(offline, -0.07, -0.06)[-1] == "met"
     assert verdict(offline, -0.09, -0.1)[-1] == "missed"
-    assert verdict(soap.TOLD[0], -0.09, -0.1)[-1] == "", "nobody asked for it"
+    assert verdict(soap_found.TOLD[0], -0.09, -0.1)[-1] == "", "nobody asked for it"
 
 
 def test_markers_are_as_large_as_an_actor_is_frequent_in_a_part():
@@ -124,6 +126,7 @@ def test_parts_are_all_of_it_and_even():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"actors": 1}, "actors must be 0 or at least 2"),
         ({"held_out": 1}, "held_out must be 0 or at least 2"),
         ({"dropout": 1.0}, "dropout must be below 1"),
         ({"mean": 0.0}, "mean must be above 0"),
@@ -137,7 +140,7 @@ def test_what_is_wrong_is_said_before_anything_is_done(options, said):
 
 def test_joint_learning_has_the_same_time_steps_shuffled_across_episodes():
     tracks = [soap.series.Seen(1 + at // 20, f"actor {at % 7}", (at,)) for at in range(40)]
-    whole = soap.series.Series(soap.torch.zeros(40, 1), tracks, {}, {})
+    whole = soap.series.Series(soap.torch.zeros(40, 1), tracks, {}, {}, [])
     config = soap.Config(epochs=2, chunks=3)
 
     def steps(name):

@@ -137,6 +137,28 @@ def test_an_order_that_is_too_short_is_said(photographs, count, held_out):
         compose.compose(compose.people(photographs), told[:count], held_out=held_out)
 
 
+def test_actors_are_the_most_frequent_names_and_known_by_faces_of_their_episodes(photographs):
+    told = [(1, "amy"), (2, "amy"), (3, "amy"), (1, "leo"), (3, "leo"), (2, "walk-on")] * 10
+    people = compose.people(photographs)
+    found = compose.compose(people, sorted(told), tracks=0, held_out=2, actors=2)
+    assert set(found.templates) == {track.actor for track in found.tracks} == {"amy", "leo"}
+    templates = {name: [found.episode_of[f] for f in own] for name, own in found.templates.items()}
+    assert templates == {"amy": [1, 2, 3, 1, 2], "leo": [1, 3, 1, 3, 1]}
+    everybody = compose.compose(people, sorted(told), tracks=0, held_out=2, actors=0)
+    assert set(everybody.templates) == {"amy", "leo", "walk-on"}
+
+
+def test_every_face_is_known_by_its_episode(photographs, order, tmp_path):
+    found = composed(photographs, order, tracks=0, length=4)
+    own = series.from_folder(folder_of_tracks(tmp_path / "own"), held_out=5, size=8)
+    for one in (found, own):
+        assert len(one.episode_of) == len(one.gallery)
+        for track in one.tracks:
+            assert {one.episode_of[face] for face in track.faces} == {track.episode}
+        asked = {one.episode_of[face] for faces in one.held_out.values() for face in faces}
+        assert asked == set(one.episodes)
+
+
 @given(st.integers(0, 200), st.integers(0, 60), st.integers(1, 30))
 def test_tracks_come_in_stretches_of_the_order(count, tracks, stretch):
     found = compose._chosen(count, tracks, stretch)
@@ -416,3 +438,4 @@ def test_a_series_is_kept_whole(photographs, order, tmp_path):
     assert again.tracks == found.tracks
     assert again.templates == found.templates
     assert again.held_out == found.held_out
+    assert again.episode_of == found.episode_of

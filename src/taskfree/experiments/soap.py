@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from time import perf_counter
 from typing import Any
 
 import torch
 from rich.progress import track
-from torch import Tensor
+from torch import Tensor, nn
 
 from taskfree import arguments, data, report
-from taskfree.experiments import pool, soap_figures
+from taskfree.experiments import pool, soap_figures, soap_found
 from taskfree.faces import clip, compose, series
 from taskfree.faces.alexnet import AlexNet
 from taskfree.faces.detect import Detector
@@ -77,8 +77,10 @@ class Config:
     """times that it is tested in an episode"""
     tracks: int = 50
     """of a composed series, tracks an episode; 0: as many as the order has"""
-    stretch: int = 1
+    stretch: int = 10
     """of a composed series, so many tracks follow each other as in the order, then comes a leap"""
+    actors: int = 8
+    """of a composed series, so many, the most frequent of the order; 0: as many as can be played"""
     weights: Path | None = None
     """AlexNet's convolutions, torchvision's file (.pth) or safetensors; fetched if not given"""
     lr: float = 0.001
@@ -89,7 +91,7 @@ class Config:
     """... and with none"""
     buffer: int = 100
     """triplets in the hard buffer"""
-    strength: float = 0.001
+    strength: float = 0.01
     """of the penalty"""
     penalty: Penalty = "relative"
     """how it holds parameters; "gradient" is the paper's"""
@@ -110,7 +112,7 @@ class Config:
     def __post_init__(self) -> None:
         for name in ("seeds", "repeats", "repeats_alone", "buffer", "epochs", "chunks", "stretch"):
             arguments.whole(name, getattr(self, name), least=1)
-        for name in ("first_seed", "episodes", "tracks", "held_out"):
+        for name in ("first_seed", "episodes", "tracks", "actors", "held_out"):
             arguments.whole(name, getattr(self, name), least=0)
         for name in ("lr", "mean", "variance"):
             arguments.number(name, getattr(self, name), above=0)
@@ -118,6 +120,8 @@ class Config:
             arguments.number(name, getattr(self, name), least=0)
         if self.dropout >= 1:
             raise ValueError(f"dropout must be below 1, got {self.dropout}")
+        if self.actors == 1:
+            raise ValueError("actors must be 0 or at least 2, got 1, who is told from nobody")
         if self.held_out == 1:
             raise ValueError("held_out must be 0 or at least 2, got 1, which leaves none to learn")
 
@@ -182,7 +186,7 @@ def watch(config: Config, seed: int, see: Callable[[Tensor], Tensor]) -> series.
         people = compose.people(folder, Detector() if config.crop else None)
         found = compose.compose(
             people, order, seed=seed, tracks=config.tracks, stretch=config.stretch,
-            held_out=config.held_out, episodes=config.episodes,
+            actors=config.actors, held_out=config.held_out, episodes=config.episodes,
         )  # fmt: skip
         bar = track(found.gallery, description="features of all faces")
         found = replace(found, gallery=torch.stack([see(picture) for picture in bar]))
@@ -196,7 +200,7 @@ def _alexnet(config: Config, seed: int = 0) -> AlexNet:
 
 def _kept(config: Config, seed: int) -> Path:
     """Where a series is kept, with what the convolutions, which do not learn, make of its faces."""
-    names = ("lfw", "crop", "clip", "episodes", "held_out", "tracks", "stretch")
+    names = ("lfw", "crop", "clip", "episodes", "held_out", "tracks", "stretch", "actors")
     said = {name: getattr(config, name) for name in names} | _watched(config)
     name = "series" if config.series or config.clip else f"series {seed}"  # these have no chance
     return pool.place(config.out, name, said, end="safetensors")
@@ -239,20 +243,35 @@ def prepare(job: Job) -> None:
 
 def run_one(job: Job) -> dict[str, Any]:
     """Watch the whole series with one setting and one seed."""
+    whole = series.Series.load(_kept(job.config, job.seed))
+    return learned(job, whole, _alexnet(job.config, job.seed).classifier)
+
+
+def learned(job: Job, whole: series.Series, network: nn.Module) -> dict[str, Any]:
+    """What this network, which learns, makes of a series, and how long that takes."""
     started = perf_counter()
-    config, setting = job.config, job.setting
-    whole = series.Series.load(_kept(config, job.seed))
     torch.manual_seed(job.seed)
-    model = Faces(_alexnet(config, job.seed).classifier, whole.gallery)
-    learner = _learner(model, config, setting)
+    learner = _learner(Faces(network, whole.gallery), job.config, job.setting)
     templates = Templates(whole.templates)
     chance = torch.Generator().manual_seed(job.seed)
 
-    def evaluate() -> dict[str, float]:
-        found = templates.accuracy(learner.predict, whole.held_out)
-        return {actor: round(share, 4) for actor, share in found.items()}
+    asked = [(actor, face) for actor, faces in whole.held_out.items() for face in faces]
 
-    curve: list[dict[str, Any]] = [{"episode": 0, "step": 0, "actors": evaluate()}]
+    def evaluate() -> dict[str, Any]:
+        """The share of the faces that are recognised: of all, of each actor, of each episode."""
+        named = templates.who(learner.predict, torch.tensor([face for _, face in asked]))
+        right = [name == actor for name, (actor, _) in zip(named, asked, strict=True)]
+        by_actor, by_episode = defaultdict(list), defaultdict(list)
+        for known, (actor, face) in zip(right, asked, strict=True):
+            by_actor[actor].append(known)
+            by_episode[whole.episode_of[face]].append(known)
+        return {
+            "accuracy": round(mean(right), 4),
+            "actors": {actor: round(mean(own), 4) for actor, own in by_actor.items()},
+            "episodes": {at: round(mean(by_episode[at]), 4) for at in sorted(by_episode)},
+        }
+
+    curve: list[dict[str, Any]] = [{"episode": 0, "step": 0, **evaluate()}]
     losses, events = [], []
     for episode, steps in _steps(job, whole):
         for pair in steps:
@@ -262,13 +281,9 @@ def run_one(job: Job) -> dict[str, Any]:
                 losses.append(round(told.window_loss, 4))
                 if told.event is not None:
                     events.append({"step": told.step, "kind": told.event.kind})
-        curve.append({"episode": episode, "step": learner.step, "actors": evaluate()})
-    sizes = {actor: len(faces) for actor, faces in whole.held_out.items()}
-    for point in curve:
-        right = sum(sizes[actor] * share for actor, share in point["actors"].items())
-        point["accuracy"] = round(right / sum(sizes.values()), 4)
+        curve.append({"episode": episode, "step": learner.step, **evaluate()})
     return {
-        "setting": setting.name, "seed": job.seed, "curve": curve, "losses": losses,
+        "setting": job.setting.name, "seed": job.seed, "curve": curve, "losses": losses,
         "events": events, "steps": learner.step,
         "seconds": round(perf_counter() - started, 1),
     }  # fmt: skip
@@ -366,7 +381,9 @@ def run(config: Config) -> dict[str, Any]:
         workers=config.workers,
         describe=lambda job: f"{job.setting.name}, {job.seed}",
     )
-    rows, found = summary(runs), aims(runs)
+    names = [setting.name for setting in SETTINGS]
+    runs.sort(key=lambda one: names.index(one["setting"]))
+    rows, found = soap_found.summary(runs), soap_found.aims(runs)
     seen = _seen(next(job for job in jobs if job.setting.name == "online"))
     results: dict[str, Any] = {
         "command": pool.command("soap", config),
@@ -396,130 +413,13 @@ def run(config: Config) -> dict[str, Any]:
         title="Learning actors by watching television",
         introduction=" ".join((Config.__doc__ or "").split()),
         tables={
-            f"Accuracy on {config.tested}, {config.seeds} seeds": table(rows),
-            "What it is meant to show, in points of accuracy": aims_table(found),
+            f"Accuracy on {config.tested}, {config.seeds} seeds": soap_found.table(rows),
+            "What it is meant to show, in points of accuracy": soap_found.aims_table(found),
         },
         figures={name: (config.out / name, soap_figures.CAPTIONS[name]) for name in figures},
         details={key: results[key] for key in ("command", "config", "versions")},
     )
     heading = f"Accuracy on {config.tested} (mean and deviation over the seeds)"
-    pool.print_table(heading, table(rows))
+    pool.print_table(heading, soap_found.table(rows))
     print(f"report: {config.out / 'report.html'}")  # noqa: T201
     return results
-
-
-def table(rows: list[dict[str, Any]]) -> list[list[str]]:
-    """The summary as text."""
-    heading = ["", "accuracy", "mean over the actors", "consolidations"]
-    return [heading] + [
-        [
-            row["setting"],
-            *(
-                f"{100 * row[key][0]:.1f} ± {100 * row[key][1]:.1f} %"
-                for key in ("accuracy", "mean over the actors")
-            ),
-            f"{row['consolidations'][0]:.1f}",
-        ]
-        for row in rows
-    ]
-
-
-def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Accuracy over all faces that are tested, after each part, and of each actor at the end."""
-    rows = []
-    for setting in SETTINGS:
-        own = [one for one in runs if one["setting"] == setting.name]
-        if not own:
-            continue
-        curves = [[point["accuracy"] for point in one["curve"]] for one in own]
-        rows.append(
-            {
-                "setting": setting.name, "seeds": len(own),
-                "accuracy": _spread([curve[-1] for curve in curves]),
-                "mean over the actors": _spread(
-                    [mean(one["curve"][-1]["actors"].values()) for one in own]
-                ),
-                "after each part": [_spread(list(at)) for at in zip(*curves, strict=True)],
-                "after each part, by seed": curves,
-                "consolidations": _spread(
-                    [sum(e["kind"] == "plateau" for e in one["events"]) for one in own]
-                ),
-                "seconds": _spread([one["seconds"] for one in own]),
-            }
-        )  # fmt: skip
-    return rows
-
-
-def aims(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """What the experiment is meant to show, and what it does: shares, by seed."""
-    curves: dict[str, list[list[float]]] = {
-        setting.name: [
-            [point["accuracy"] for point in one["curve"]]
-            for one in runs
-            if one["setting"] == setting.name
-        ]
-        for setting in SETTINGS
-    }
-
-    def gap(one: str, other: str) -> list[float]:
-        """At the end."""
-        both = zip(curves[one], curves[other], strict=True)
-        return [round(a[-1] - b[-1], 4) for a, b in both]
-
-    def lost(name: str) -> list[float]:
-        """From the part that is best in the mean over the seeds to the last."""
-        middle: list[float] = [mean(at) for at in zip(*curves[name], strict=True)]
-        best = middle.index(max(middle))
-        return [round(curve[best] - curve[-1], 4) for curve in curves[name]]
-
-    def unrest(name: str) -> list[float]:
-        """What is lost from one part to the next, in all: steady learning has none."""
-        return [round(sum(max(0, a - b) for a, b in pairwise(curve)), 4) for curve in curves[name]]
-
-    continual, alone = "online continual", "self-supervised"
-    calm, decay = unrest(continual), unrest(f"{continual}, decay")
-    return {
-        "online above initial": gap("online", "initial"),
-        "online continual above online": gap(continual, "online"),
-        "online continual above online joint": gap(continual, "online joint"),
-        "online continual above offline joint": gap(continual, "offline joint"),
-        "online, lost since its best episode": lost("online"),
-        "online continual, lost since its best episode": lost(continual),
-        "self-supervised, online above initial": gap(f"online, {alone}", "initial"),
-        "self-supervised, online continual above online": gap(
-            f"{continual}, {alone}", f"online, {alone}"
-        ),
-        "hard buffer, online": gap("online", "online, no hard buffer"),
-        "hard buffer, online continual": gap(continual, f"{continual}, no hard buffer"),
-        "falls from part to part, with decay above those without": [
-            round(a - b, 4) for a, b in zip(decay, calm, strict=True)
-        ],
-    }
-
-
-LEAST = {"online continual above offline joint": -0.08}
-"""What is asked for, where it is not to be above 0."""
-TOLD = ("online continual, lost since its best episode", "self-supervised, online above initial")
-"""What is said without being asked for."""
-
-
-def aims_table(found: dict[str, list[float]]) -> list[list[str]]:
-    """The aims as text, in points, and whether they are met by more than the standard error."""
-    rows = [["", "asked for", "mean", "by seed", ""]]
-    for name, values in found.items():
-        least = LEAST.get(name, 0.0)
-        error = stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
-        over = mean(values) - least
-        verdict = "met" if over > error else "within the error" if over > -error else "missed"
-        rows.append(
-            [
-                name, "" if name in TOLD else f"above {100 * least:.0f}",
-                f"{100 * mean(values):.1f}", ", ".join(f"{100 * value:.1f}" for value in values),
-                "" if name in TOLD else verdict,
-            ]
-        )  # fmt: skip
-    return rows
-
-
-def _spread(values: list[float]) -> list[float]:
-    return [round(mean(values), 4), round(stdev(values) if len(values) > 1 else 0.0, 4)]

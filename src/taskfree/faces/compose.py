@@ -153,7 +153,8 @@ def compose(
     *,
     seed: int = 0,
     tracks: int = 50,
-    stretch: int = 1,
+    stretch: int = 10,
+    actors: int = 8,
     length: int = 8,
     held_out: int = 10,
     episodes: int = 0,
@@ -170,6 +171,7 @@ def compose(
         tracks: so many an episode; 0 takes all.
         stretch: they come in stretches of so many that follow each other in the order, as in a
             scene; the stretches are evenly spaced, and with 1 the tracks are.
+        actors: so many names, the most frequent ones; 0: as many as there are people.
         length: faces a track.
         held_out: every so many-th track is held out; with 0 none is, and the test is all faces
             that are learned.
@@ -177,10 +179,11 @@ def compose(
             to learn from, nor to test with, nor to compare with.
     """
     chance = torch.Generator().manual_seed(seed)
-    frequent = [name for name, _ in Counter(name for _, name in order).most_common(len(faces))]
-    cast = dict(zip(frequent, faces, strict=False))
+    often = Counter(name for _, name in order).most_common(actors or None)
+    cast = dict(zip((name for name, _ in often), faces, strict=False))
     parts = {person: _split(list(faces[person]), chance) for person in cast.values()}
     pictures: list[Tensor] = []
+    episode_of: list[int] = []
 
     def shoot(name: str, episode: int, part: int, count: int) -> tuple[int, ...]:
         """Take pictures of somebody in an episode, and put them into the gallery."""
@@ -190,6 +193,7 @@ def compose(
         picks = torch.multinomial(weights, count, replacement=True, generator=chance).tolist()
         first = len(pictures)
         pictures.extend(_lit(faces[person][own[at]], how, chance) for at in picks)
+        episode_of.extend([episode] * count)
         return tuple(range(first, len(pictures)))
 
     first = sorted({episode for episode, _ in order})[: episodes or None]
@@ -206,17 +210,17 @@ def compose(
         tests.setdefault(name, []).extend(shoot(name, episode, 1, length // 2))
     seen: list[Seen] = []
     for episode in sorted({episode for episode, _ in shown}):
-        own = [name for one, name in shown if one == episode]
-        own = [own[at] for at in _chosen(len(own), tracks, stretch)]
-        seen += [Seen(episode, name, shoot(name, episode, 2, length)) for name in own]
+        names = [name for one, name in shown if one == episode]
+        names = [names[at] for at in _chosen(len(names), tracks, stretch)]
+        seen += [Seen(episode, name, shoot(name, episode, 2, length)) for name in names]
     _put_together(seen, chance)
     for track in () if held_out else seen:
         tests.setdefault(track.actor, []).extend(track.faces)
-    templates = {
-        name: [shoot(name, first[at % len(first)], 0, 1)[0] for at in range(TEMPLATES)]
-        for name in tests
-    }
-    return Series(torch.stack(pictures), seen, templates, tests)
+    templates = {}
+    for name in tests:
+        own = sorted({episode for episode, other in known if other == name})
+        templates[name] = [shoot(name, own[at % len(own)], 0, 1)[0] for at in range(TEMPLATES)]
+    return Series(torch.stack(pictures), seen, templates, tests, episode_of)
 
 
 def _chosen(count: int, tracks: int, stretch: int) -> list[int]:

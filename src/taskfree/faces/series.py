@@ -40,6 +40,8 @@ class Series:
     """By actor, the faces that others are compared with."""
     held_out: dict[str, list[int]]
     """By actor, faces to test with: of tracks that are never learned, or all but the templates."""
+    episode_of: list[int]
+    """Of every face, the episode that it is seen in."""
 
     @property
     def episodes(self) -> list[int]:
@@ -50,7 +52,7 @@ class Series:
         """Keep all of it in one safetensors file."""
         told = {
             "tracks": [[t.episode, t.actor, t.faces, sorted(t.together)] for t in self.tracks],
-            "templates": self.templates, "held_out": self.held_out,
+            "templates": self.templates, "held_out": self.held_out, "episode_of": self.episode_of,
         }  # fmt: skip
         unfinished = file.with_suffix(".writing")
         save_file({"gallery": self.gallery}, unfinished, metadata={"series": json.dumps(told)})
@@ -63,7 +65,7 @@ class Series:
             told = json.loads(kept.metadata()["series"])
             gallery = kept.get_tensor("gallery")
         tracks = [Seen(e, actor, tuple(f), frozenset(t)) for e, actor, f, t in told["tracks"]]
-        return cls(gallery, tracks, told["templates"], told["held_out"])
+        return cls(gallery, tracks, told["templates"], told["held_out"], told["episode_of"])
 
 
 def load(file: Path, size: int) -> Tensor:
@@ -136,7 +138,11 @@ def from_folder(
             f"{folder}: {len(named)} tracks have a name, too few for every {held_out}th to be a "
             "test; name more, or hold out more (--held-out 5), or test on all faces (--held-out 0)"
         )
-    return Series(torch.stack(found.gallery), tracks, templates, asked)
+    episode_of = [0] * len(found.gallery)
+    for track in found.tracks.values():
+        for face in track.faces:
+            episode_of[face] = track.episode
+    return Series(torch.stack(found.gallery), tracks, templates, asked, episode_of)
 
 
 class _Found(NamedTuple):
