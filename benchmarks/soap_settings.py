@@ -5,7 +5,8 @@ others only the cast is known: who is frequent in all of them is played by someb
 
 Learning rate and gradient steps of online learning, then which tracks are joined where there is
 nobody to ask, then the strength of continual learning: of each, what has the best accuracy at the
-end of the episode, in the mean over the seeds.
+end of the episode, in the mean over the seeds. Where fewer gradient steps are level with that, by
+the standard error of the difference, the best of those: they cost less.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 from taskfree.experiments import pool, soap
@@ -39,6 +40,8 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("results/soap-tuning"))
     parser.add_argument("--out", type=Path, default=Path("results/soap-tuning.json"))
     given = parser.parse_args()
+    if given.seeds < 2:
+        parser.error(f"--seeds must be at least 2, for there to be a standard error: {given.seeds}")
     config = soap.Config(out=given.runs, faces=given.faces, order=given.order, episodes=1)
     (given.runs / "runs").mkdir(parents=True, exist_ok=True)
     for seed in range(given.seeds):
@@ -47,7 +50,7 @@ def main() -> None:
     rows, chosen = [], []
     for setting, table in TABLES.items():
         found = try_all(config, setting, table, given.seeds, given.workers)
-        best = max(found, key=lambda row: row["accuracy"])
+        best = choose(found)
         config = replace(config, **best["options"])
         rows += found
         chosen.append(best)
@@ -57,7 +60,7 @@ def main() -> None:
     results = {
         "command": "python benchmarks/soap_settings.py --faces faces --order order.csv "
         f"--seeds {given.seeds}",
-        "about": "the first episode alone; of each setting, the best accuracy is chosen",
+        "about": "the first episode alone; see the script for the rule",
         "versions": pool.versions(),
         "rows": rows,
     }
@@ -97,6 +100,19 @@ def try_all(
             }
         )  # fmt: skip
     return rows
+
+
+def choose(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The best accuracy; of what is level with it, what takes the fewest gradient steps."""
+    best = max(rows, key=lambda row: row["accuracy"])
+    level = []
+    for row in rows:
+        behind = [a - b for a, b in zip(best["by seed"], row["by seed"], strict=True)]
+        if mean(behind) <= stdev(behind) / len(behind) ** 0.5:
+            level.append(row)
+    fewest = min(row["options"].get("repeats", 0) for row in level)
+    cheap = [row for row in level if row["options"].get("repeats", 0) == fewest]
+    return max(cheap, key=lambda row: row["accuracy"])
 
 
 if __name__ == "__main__":

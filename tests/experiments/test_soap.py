@@ -73,6 +73,22 @@ def test_markers_are_as_large_as_an_actor_is_frequent_in_a_part():
     assert amy.collections[0].get_offsets()[:, 0].tolist() == [0, 0.5, 1, 1.5, 2]
 
 
+def test_what_is_recognised_of_an_episode_is_the_mean_over_the_seeds():
+    found = [
+        {
+            "setting": name,
+            "seed": seed,
+            "curve": [{"episodes": {"1": 0.1 * at, "2": 0.5 + 0.2 * seed}} for at in range(3)],
+        }
+        for name in ("online", "online continual")
+        for seed in (0, 1)
+    ]
+    first, second = soap_figures.episodes(found, tested="held-out faces").axes
+    assert first.lines[0].get_ydata().tolist() == pytest.approx([0, 10, 20])
+    assert second.lines[1].get_ydata().tolist() == pytest.approx([60, 60, 60])
+    assert [axis.get_title() for axis in (first, second)] == ["episode 1", "episode 2"]
+
+
 def test_who_corrects_a_name_or_adds_a_picture_has_another_series(tmp_path):
     (tmp_path / "e1" / "crops" / "00000").mkdir(parents=True)
     labels = tmp_path / "labels.csv"

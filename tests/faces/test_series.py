@@ -290,7 +290,7 @@ def test_the_experiment_runs_end_to_end_and_goes_on_where_it_was(photographs, or
     first = rows["initial"]["accuracy"]
     assert rows["online"]["after each part"][0] == first, "all begin with the same weights"
     assert {file.name for file in out.glob("*.png")} == {
-        "accuracy.png", "ablation.png", "alone.png", "actors.png",
+        "accuracy.png", "ablation.png", "alone.png", "episodes.png", "actors.png",
     }  # fmt: skip
     assert Path(out / "report.html").stat().st_size > 10_000
     made = {file: file.stat().st_mtime_ns for file in (out / "runs").glob("*.json")}

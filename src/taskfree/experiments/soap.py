@@ -404,6 +404,7 @@ def run(config: Config) -> dict[str, Any]:
         "accuracy.png": curves(soap_figures.MAIN, "Actors learned by watching"),
         "ablation.png": curves(soap_figures.ABLATION, "What each part does"),
         "alone.png": curves(soap_figures.ALONE, "With nobody to ask"),
+        "episodes.png": soap_figures.episodes(runs, tested=config.tested, chunks=config.chunks),
         "actors.png": soap_figures.actors(runs, seen, chunks=config.chunks),
     }
     for name, figure in figures.items():

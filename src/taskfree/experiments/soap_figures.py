@@ -16,6 +16,8 @@ CAPTIONS = {
     "across episodes: online in as many parts; offline, its end after several passes.",
     "ablation.png": "What the hard buffer and the way of accumulating importance do (Figure 4c).",
     "alone.png": "With nobody to ask: tracks that share a frame are two people (Figures 5a, 5b).",
+    "episodes.png": "What is recognised of each episode's faces, before it is watched (grey), and "
+    "after: what falls there is forgotten. Means over the seeds.",
     "actors.png": "The accuracy of the four most frequent actors after each part, of the first "
     "seed (Figure 5c). The size of a marker says how many tracks of the actor are learned from in "
     "it; none: not one.",
@@ -76,6 +78,39 @@ def curves(
     axis.set(title=title, xlabel="episodes watched", ylabel=f"accuracy on {tested} (%)")
     axis.set_xticks(range(shown // chunks + 1))
     figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def episodes(runs: Sequence[Mapping[str, Any]], *, tested: str, chunks: int = 1) -> Figure:
+    """The accuracy on the faces of each episode, over the whole series."""
+    numbers = list(runs[0]["curve"][0]["episodes"])
+    columns = min(3, len(numbers))
+    lines = -(-len(numbers) // columns)
+    figure = Figure(figsize=(3.2 * columns, 2.6 * lines + 0.8), layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).flatten()
+    for at, (axis, number) in enumerate(zip(axes, numbers, strict=False)):
+        for setting in ("online", "online continual"):
+            colour, style, marker = MAIN[setting]
+            values = 100 * np.array(
+                [
+                    [point["episodes"][number] for point in one["curve"]]
+                    for one in runs
+                    if one["setting"] == setting
+                ]
+            )
+            axis.plot(
+                np.arange(values.shape[1]) / chunks, values.mean(0), color=colour, linestyle=style,
+                marker=marker, markersize=4, label=None if at else setting,
+            )  # fmt: skip
+        axis.axvspan(0, at, color="0.92", zorder=0)
+        axis.set_title(f"episode {number}", fontsize=10)
+    for axis in axes[len(numbers) :]:
+        axis.set_axis_off()
+    for axis in axes[max(0, len(numbers) - columns) : len(numbers)]:
+        axis.set_xlabel("episodes watched")
+    figure.suptitle("What is recognised of each episode")
+    figure.supylabel(f"accuracy on its {tested} (%)", fontsize=10)
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
