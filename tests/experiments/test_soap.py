@@ -19,7 +19,7 @@ def runs(**curves):
     ]
 
 
-def test_the_aims_are_gaps_at_the_end_losses_since_the_best_and_unrest():
+def test_the_aims_are_gaps_at_the_end_losses_and_unrest():
     found = soap_found.aims(
         runs(
             initial=[0.1],
@@ -33,10 +33,11 @@ def test_the_aims_are_gaps_at_the_end_losses_since_the_best_and_unrest():
         "online continual above online": [0.2, 0.2],
         "online continual above online joint": [0.1, 0.1],
         "online continual above offline joint": [0.1, 0.1],
-        "online, lost since its best episode": [0.2, 0.2],
-        "online continual, lost since its best episode": [0, 0],
-        "online, forgotten of an episode since its best": [0.3, 0.3],
-        "online continual, forgotten of an episode since its best": [0, 0],
+        "online, lost since the middle of the series": [0.2, 0.2],
+        "online continual, lost since the middle of the series": [-0.2, -0.2],
+        "forgotten of each episode, online": [0.3, 0.3],
+        "forgotten of each episode, online continual": [0, 0],
+        "forgotten of each episode, online above online continual": [0.3, 0.3],
         "self-supervised, online above initial": [0.4, 0.4],
         "self-supervised, online continual above online": [0, 0],
         "hard buffer, online": [-0.1, -0.1],
@@ -78,15 +79,19 @@ def test_what_is_recognised_of_an_episode_is_the_mean_over_the_seeds():
         {
             "setting": name,
             "seed": seed,
-            "curve": [{"episodes": {"1": 0.1 * at, "2": 0.5 + 0.2 * seed}} for at in range(3)],
+            "curve": [
+                {"episode": at, "episodes": {"1": 0.1 * at, "3": 0.5 + 0.2 * seed}}
+                for at in range(4)
+            ],
         }
         for name in ("online", "online continual")
         for seed in (0, 1)
     ]
     first, second = soap_figures.episodes(found, tested="held-out faces").axes
-    assert first.lines[0].get_ydata().tolist() == pytest.approx([0, 10, 20])
-    assert second.lines[1].get_ydata().tolist() == pytest.approx([60, 60, 60])
-    assert [axis.get_title() for axis in (first, second)] == ["episode 1", "episode 2"]
+    assert first.lines[0].get_ydata().tolist() == pytest.approx([0, 10, 20, 30])
+    assert second.lines[1].get_ydata().tolist() == pytest.approx([60, 60, 60, 60])
+    assert [axis.get_title() for axis in (first, second)] == ["episode 1", "episode 3"]
+    assert [axis.patches[0].get_width() for axis in (first, second)] == [0, 2], "not watched yet"
 
 
 def test_who_corrects_a_name_or_adds_a_picture_has_another_series(tmp_path):
@@ -130,6 +135,37 @@ def test_an_option_repeats_only_the_runs_that_use_it(option, users):
             soap._place(soap.Job(soap.Config(**given), setting, 0)) for given in ({}, option)
         )
         assert (before != now) == (users in setting.name), setting.name
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"actors": 5},
+        {"stretch": 3},
+        {"tracks": 9},
+        {"held_out": 3},
+        {"episodes": 2},
+        {"crop": False},
+    ],
+)
+def test_an_option_that_makes_another_series_does_not_take_the_one_that_is_there(option):
+    assert soap._kept(soap.Config(), 0) != soap._kept(soap.Config(**option), 0)
+
+
+def test_accuracy_is_of_all_faces_of_each_actor_and_of_each_episode():
+    gallery = soap.torch.tensor([[0.0], [10.0], [1.0], [2.0], [9.0], [4.0]])
+    whole = soap.series.Series(
+        gallery, [], {"amy": [0], "leo": [1]}, {"amy": [2, 4], "leo": [3, 5]}, [1, 1, 1, 1, 2, 2]
+    )
+    job = soap.Job(soap.Config(), soap.SETTINGS[0], 0)
+    network = soap.torch.nn.Linear(1, 1)
+    with soap.torch.no_grad():
+        network.weight.fill_(1)
+        network.bias.fill_(0)
+    (point,) = soap.learned(job, whole, network)["curve"]
+    assert point["accuracy"] == 0.25
+    assert point["actors"] == {"amy": 0.5, "leo": 0.0}
+    assert point["episodes"] == {1: 0.5, 2: 0.0}
 
 
 def test_parts_are_all_of_it_and_even():

@@ -168,6 +168,8 @@ def test_tracks_come_in_stretches_of_the_order(count, tracks, stretch):
     if len(found) < count:
         leaps = sum(b - a > 1 for a, b in pairwise(found))
         assert leaps <= -(-tracks // stretch) - 1
+        assert found[0] == 0
+        assert tracks <= stretch or found[-1] == count - 1, "from the first to the last"
 
 
 def test_it_is_the_same_for_the_same_seed_and_another_for_another(photographs, order):

@@ -91,7 +91,7 @@ class Config:
     """... and with none"""
     buffer: int = 100
     """triplets in the hard buffer"""
-    strength: float = 0.01
+    strength: float = 0.003
     """of the penalty"""
     penalty: Penalty = "relative"
     """how it holds parameters; "gradient" is the paper's"""
@@ -100,12 +100,12 @@ class Config:
     variance: float = 0.1
     """... and its variance below this"""
     dropout: float = 0.0
-    """of AlexNet's; its own is 0.5"""
-    nearest: float = 0.4
+    """dropout of the layers that learn; torchvision's AlexNet has 0.5"""
+    nearest: float = 0.6
     """adjacent tracks nearer than this, as a share of what is usual, are joined where nobody says
     who they are"""
     epochs: int = 5
-    """passes of offline joint learning"""
+    """passes of offline joint learning, which has no hard buffer"""
     workers: int | None = None
     """processes; as many as there are cores if not given"""
 

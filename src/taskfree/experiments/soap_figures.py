@@ -83,7 +83,8 @@ def curves(
 
 def episodes(runs: Sequence[Mapping[str, Any]], *, tested: str, chunks: int = 1) -> Figure:
     """The accuracy on the faces of each episode, over the whole series."""
-    numbers = list(runs[0]["curve"][0]["episodes"])
+    learned = next(one["curve"] for one in runs if one["setting"] == "online")
+    numbers = list(learned[0]["episodes"])
     columns = min(3, len(numbers))
     lines = -(-len(numbers) // columns)
     figure = Figure(figsize=(3.2 * columns, 2.6 * lines + 0.8), layout="constrained")
@@ -102,7 +103,8 @@ def episodes(runs: Sequence[Mapping[str, Any]], *, tested: str, chunks: int = 1)
                 np.arange(values.shape[1]) / chunks, values.mean(0), color=colour, linestyle=style,
                 marker=marker, markersize=4, label=None if at else setting,
             )  # fmt: skip
-        axis.axvspan(0, at, color="0.92", zorder=0)
+        before = sum(0 < point["episode"] < int(number) for point in learned) / chunks
+        axis.axvspan(0, before, color="0.92", zorder=0)
         axis.set_title(f"episode {number}", fontsize=10)
     for axis in axes[len(numbers) :]:
         axis.set_axis_off()
