@@ -55,9 +55,9 @@ def followed(clip: Path) -> Figure:
 
 
 def composed(faces: Path, order: Path) -> Figure:
-    """A few tracks of each episode of a composed series."""
+    """A few tracks of each episode of a composed series, four of a scene and four of another."""
     made = compose.compose(
-        compose.people(faces, Detector()), compose.read_order(order), tracks=8, length=4
+        compose.people(faces, Detector()), compose.read_order(order), tracks=8, stretch=4, length=4
     )
     figure = Figure(figsize=(11, 8.6), layout="constrained")
     for line, episode in zip(figure.subplots(len(made.episodes), 8), made.episodes, strict=True):
@@ -66,7 +66,8 @@ def composed(faces: Path, order: Path) -> Figure:
             axis.imshow(made.gallery[track.faces[0]].numpy())
             axis.set_axis_off()
             axis.set_title(track.actor.replace("_", " "), fontsize=9)
-    figure.suptitle("Six episodes: one face of each of eight tracks, in the order they are seen")
+    title = "one face of each of eight tracks, four that follow each other and four others"
+    figure.suptitle(f"Six episodes: {title}")
     return figure
 
 
