@@ -199,9 +199,9 @@ def compose(
     first = sorted({episode for episode, _ in order})[: episodes or None]
     known = [(episode, name) for episode, name in order if name in cast and episode in first]
     if len(known) < (least := max(2, held_out)):
-        tests = f" (every {held_out}th is a test)" if held_out else ""
+        asking = f" (every {held_out}th is a test)" if held_out else ""
         raise ValueError(
-            f"order must have at least {least} tracks of the {len(cast)} actors{tests}, it has "
+            f"order must have at least {least} tracks of the {len(cast)} actors{asking}, it has "
             f"{len(known)}"
         )
     asked = set(range(held_out - 1, len(known), held_out)) if held_out else set()
