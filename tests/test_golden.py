@@ -1,0 +1,68 @@
+"""Results do not move, and checkpoints written before the packages still load."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from golden import runs
+
+from taskfree import checkpoint
+from taskfree.feed import learn
+
+EXPECTED = json.loads((runs.HERE / "expected.json").read_text())
+
+
+def assert_expected(found, expected):
+    """Bit for bit where this machine rounds as the one that wrote it; otherwise about."""
+    if runs.arithmetic() == EXPECTED["arithmetic"]:
+        assert found == {name: list(value) for name, value in expected.items()}
+    else:
+        assert runs.close(found, expected)
+
+
+@pytest.mark.parametrize("name", runs.LEARNERS)
+def test_a_learner_becomes_what_it_became(name):
+    learner = runs.LEARNERS[name]()
+    torch.manual_seed(1)
+    reports = runs.learned(learner, range(runs.STEPS))
+    assert any(report.consolidated for report in reports)
+    assert_expected(runs.summary(runs.content(learner, reports)), EXPECTED["learners"][name])
+
+
+@pytest.mark.parametrize("name", runs.LEARNERS)
+def test_an_old_checkpoint_continues(name, tmp_path):
+    shutil.copytree(runs.HERE / name, tmp_path / name)
+    learner = runs.LEARNERS[name]()
+    assert checkpoint.resume(tmp_path / name, learner=learner) == 1
+    assert learner.step == runs.HALF
+    runs.learned(learner, range(runs.HALF, runs.STEPS))
+    found = runs.summary(runs.content(learner, []))
+    expected = {key: EXPECTED["learners"][name][key] for key in found}
+    assert_expected(found, expected)
+
+
+@pytest.mark.parametrize("target", runs.TARGETS)
+def test_an_old_state_of_taskfree_learn_continues(target, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs.write_table(tmp_path)
+    shutil.copytree(runs.HERE / target, tmp_path / target)
+    session = learn.run(
+        learn.Config("table.csv", tmp_path / target, target, task=runs.TARGETS[target])
+    )
+    assert session.learner.step > 0
+    found = runs.summary(runs.content(session.learner, []))
+    found.pop("random")
+    assert_expected(found, EXPECTED["learn"][target])
+
+
+@pytest.mark.parametrize("target", runs.TARGETS)
+def test_taskfree_learn_becomes_what_it_became(target, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs.write_table(tmp_path)
+    config = learn.Config(
+        "table.csv", tmp_path / "state", target, batch=8, buffer=50, task=runs.TARGETS[target]
+    )
+    found = runs.summary(runs.content(learn.run(config).learner, []))
+    found.pop("random")
+    assert_expected(found, EXPECTED["learn"][target])
