@@ -1,6 +1,7 @@
 """taskfree keeps a PyTorch model learning on a live, changing stream without forgetting.
 
 It implements Aljundi, Kelchtermans and Tuytelaars, *Task-Free Continual Learning*, CVPR 2019.
+Names are loaded on first use: `import taskfree` alone does not import torch.
 
 >>> import torch, taskfree
 >>> model = torch.nn.Linear(2, 1)
@@ -16,20 +17,33 @@ It implements Aljundi, Kelchtermans and Tuytelaars, *Task-Free Continual Learnin
 1
 """
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from taskfree import checkpoint, events, how, importance, when, which
-from taskfree.advice import Advice
-from taskfree.guards import NotFiniteError
-from taskfree.how import MAS
-from taskfree.learner import Learner, Report
-from taskfree.when import At, Every, Never, Plateau, RelativePlateau, Settled
-from taskfree.which import Hardest, Recent, Reservoir
+if TYPE_CHECKING:
+    from taskfree import checkpoint, how, when, which
+    from taskfree._core.errors import (
+        CheckpointError,
+        DistributedError,
+        NotFiniteError,
+        TaskfreeError,
+    )
+    from taskfree.how import MAS
+    from taskfree.learner import Learner
+    from taskfree.observe.advice import Advice
+    from taskfree.observe.events import Event, Report
+    from taskfree.when import At, Every, Never, Plateau, RelativePlateau, Settled
+    from taskfree.which import Hardest, Recent, Reservoir
 
 __all__ = [
     "MAS",
     "Advice",
     "At",
+    "CheckpointError",
+    "DistributedError",
+    "Event",
     "Every",
     "Hardest",
     "Learner",
@@ -41,12 +55,35 @@ __all__ = [
     "Report",
     "Reservoir",
     "Settled",
+    "TaskfreeError",
     "checkpoint",
-    "events",
     "how",
-    "importance",
     "when",
     "which",
 ]
 
 __version__ = _version("taskfree")
+
+_HOMES = {
+    "how": ("MAS",),
+    "when": ("At", "Every", "Never", "Plateau", "RelativePlateau", "Settled"),
+    "which": ("Hardest", "Recent", "Reservoir"),
+    "learner": ("Learner",),
+    "observe.advice": ("Advice",),
+    "observe.events": ("Event", "Report"),
+    "_core.errors": ("CheckpointError", "DistributedError", "NotFiniteError", "TaskfreeError"),
+}
+
+
+def __getattr__(name: str) -> _Any:
+    """Import a public name when it is first used."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(_import_module(f"taskfree.{module}"), name)
+    if name in __all__:
+        return _import_module(f"taskfree.{name}")
+    raise AttributeError(f"module 'taskfree' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

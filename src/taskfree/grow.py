@@ -1,4 +1,4 @@
-"""A head that grows: new classes may come at any time, and nothing that is known is lost."""
+"""Growing outputs: new classes may come at any time, and nothing learned is lost."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import LBFGS
 
-from taskfree import arguments
-from taskfree.how import Importance
-from taskfree.importance import unwrapped
+from taskfree._core import validation
+from taskfree._core.model import unwrap
+from taskfree.how import Regularizer
 from taskfree.learner import Learner
 
 __all__ = ["fit", "grow"]
@@ -20,16 +20,16 @@ __all__ = ["fit", "grow"]
 
 @torch.no_grad()
 def grow(learner: Learner, outputs: int, layer: str | None = None) -> None:
-    """Give a learner's last linear layer so many outputs, and keep all that is known.
+    """Grow a learner's last linear layer to `outputs` outputs, keeping everything learned.
 
-    The new outputs begin at 0 with an importance of 0: what the others answer does not change, and
-    they are free to learn. The optimizer's state, the importance and the anchor of the others stay.
-    On several ranks, call it on all of them.
+    New outputs start at 0 with importance 0: they do not change the others and are free to learn.
+    The optimizer's state, the importance and the anchor of the others are kept. On several ranks,
+    call it on all of them.
 
     Args:
-        learner: the one whose model grows.
-        outputs: how many there will be; fewer than there are is an error.
-        layer: the name of the layer that gives the outputs; the last linear one if not said.
+        learner: the learner whose model grows.
+        outputs: the new number of outputs; fewer than there are is an error.
+        layer: the name of the output layer; by default the last linear one.
 
     >>> model = nn.Linear(3, 2)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -40,8 +40,8 @@ def grow(learner: Learner, outputs: int, layer: str | None = None) -> None:
     >>> torch.equal(after[:, :2], before), after[:, 2:]
     (True, tensor([[0., 0.]]))
     """
-    name, head = _head(unwrapped(learner.model), layer)
-    arguments.whole("outputs", outputs, least=head.out_features)
+    name, head = _head(unwrap(learner.model), layer)
+    validation.integer("outputs", outputs, least=head.out_features)
     if outputs == head.out_features:
         return
     if isinstance(learner.optimizer, LBFGS):
@@ -53,7 +53,7 @@ def grow(learner: Learner, outputs: int, layer: str | None = None) -> None:
     for old, more in new.values():
         _grow_optimizer(learner.optimizer, old, outputs)
         old.grad = None
-        old.data = more  # the same parameter, so that everyone who holds it sees it grow
+        old.data = more  # the same object, so that everything that holds it sees it grow
     head.out_features = outputs
     if learner.how is not None:
         importance, anchor = learner.how.importance, learner.how.anchor
@@ -62,10 +62,10 @@ def grow(learner: Learner, outputs: int, layer: str | None = None) -> None:
 
 
 @torch.no_grad()
-def fit(how: Importance, model: nn.Module) -> None:
-    """Make what is known fit a model some of whose layers were replaced by larger ones.
+def fit(how: Regularizer, model: nn.Module) -> None:
+    """Fit importance and anchor to a model whose layers were replaced by larger ones.
 
-    As other libraries do it. What is new has an importance of 0; what was known keeps its own.
+    Other libraries grow models this way. New parameters get importance 0; the others keep theirs.
 
     >>> from taskfree.how import MAS
     >>> how = MAS(1.0)
@@ -75,7 +75,7 @@ def fit(how: Importance, model: nn.Module) -> None:
     (torch.Size([4, 3]), 0.0)
     """
     state = dict(how.state_dict())
-    for name, parameter in unwrapped(model).named_parameters():
+    for name, parameter in unwrap(model).named_parameters():
         for key in (f"importance.{name}", f"anchor.{name}"):
             old = state.get(key)
             if old is None or old.shape == parameter.shape:
@@ -83,15 +83,15 @@ def fit(how: Importance, model: nn.Module) -> None:
             if old.dim() != parameter.dim() or any(map(gt, old.shape, parameter.shape)):
                 raise ValueError(
                     f"{name} has become smaller, {list(parameter.shape)} after {list(old.shape)}; "
-                    "what is known of it has no place any more"
+                    "its importance no longer fits"
                 )
             state[key] = parameter.new_zeros(parameter.shape)
             state[key][tuple(slice(size) for size in old.shape)] = old
-    how.load_state_dict(state)  # also where no shape has changed: parameters may be others
+    how.load_state_dict(state)  # even if no shape has changed: parameters may be new objects
 
 
 def _head(model: nn.Module, layer: str | None) -> tuple[str, nn.Linear]:
-    """The layer that gives the outputs."""
+    """The output layer and its name."""
     linear = {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear)}
     if layer is not None and layer not in linear:
         raise ValueError(
@@ -117,7 +117,7 @@ def _all_longer(
 
 
 def _grow_optimizer(optimizer: torch.optim.Optimizer, parameter: Tensor, rows: int) -> None:
-    """What an optimizer keeps for every number of a parameter, for the new ones too."""
+    """Extend the optimizer's per-element state of a parameter to its new rows."""
     group = next(
         (g for g in optimizer.param_groups if any(p is parameter for p in g["params"])), None
     )

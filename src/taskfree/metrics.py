@@ -1,49 +1,47 @@
-"""Evaluation in one pass: every sample is predicted before it is learned, and that is counted.
+"""Evaluation of online and continual learning.
 
-`Prequential` follows a stream; the functions at the end look at accuracies on held-out sets that
-were evaluated again and again: rows are times, columns are sets.
+`Prequential` evaluates a stream in one pass: every sample is predicted before it is learned. The
+functions evaluate a matrix of accuracies on held-out sets: one row per time, one column per set.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from taskfree import arguments
+from taskfree._core import validation
 
-__all__ = ["Cost", "Prequential", "anytime", "backward_transfer", "forgetting", "memory", "worst"]
+__all__ = ["Prequential", "StepTimer", "anytime", "backward_transfer", "forgetting", "worst"]
 
 
 class Prequential:
-    """How right the answers were that were given before learning, over the stream so far.
+    """Prequential evaluation (test, then train) over the stream so far.
 
-    With classes a sample scores 1 if its prediction was right, with numbers its absolute error.
-    Time and memory a step do not grow, but with the number of classes and environments.
+    In classification a sample scores 1 if its prediction was right, in regression its absolute
+    error. Time and memory per step grow only with the number of classes and environments.
 
     Args:
-        window: how many of the last samples the running value looks at.
-        decay: what a sample counts for in the decaying value when the next one comes.
+        window: how many of the last samples `windowed` averages over.
+        decay: the fading factor of `fading`.
 
     >>> metric = Prequential(window=4)
     >>> metric.update(torch.tensor([1, 0, 1, 1]), torch.tensor([1, 1, 1, 0]))
     >>> metric.update(torch.tensor([0, 0]), torch.tensor([0, 0]), environments=["night", "night"])
-    >>> f"{metric.mean:.3f} {metric.running:.3f} {metric.balanced:.3f}"
+    >>> f"{metric.mean:.3f} {metric.windowed:.3f} {metric.balanced_accuracy:.3f}"
     '0.667 0.750 0.667'
     >>> metric.by_environment
     {'night': 1.0}
     """
 
     def __init__(self, window: int = 1000, decay: float = 0.999) -> None:
-        self.window = arguments.whole("window", window, least=1)
-        self.decay = arguments.number("decay", decay, above=0)
+        self.window = validation.integer("window", window, least=1)
+        self.decay = validation.number("decay", decay, above=0)
         if decay >= 1:
             raise ValueError(f"decay must be below 1, got {decay}")
         self.count = 0
@@ -59,13 +57,13 @@ class Prequential:
     def update(
         self, predicted: Tensor, actual: Tensor, environments: Sequence[str] | None = None
     ) -> None:
-        """Take in what was predicted of samples, and what they were.
+        """Take the predictions of some samples and their actual targets.
 
-        Labels are whole numbers; a prediction of -1 is wrong. Everything else is numbers.
+        Integers are labels, of which a prediction of -1 is always wrong. Floats are numbers.
         """
         if predicted.shape != actual.shape or actual.dim() != 1:
             raise ValueError(
-                f"predicted and actual must have one value a sample, got shapes "
+                f"predicted and actual must have one value per sample, got shapes "
                 f"{list(predicted.shape)} and {list(actual.shape)}"
             )
         labels = not (actual.is_floating_point() or predicted.is_floating_point())
@@ -94,7 +92,7 @@ class Prequential:
         self.count += rows
         self._recent_sum = float(self._recent.sum())
         if self.count >= self.window:
-            now = self.running
+            now = self.windowed
             self._anytime, self._times = self._anytime + now * rows, self._times + rows
             worse = max if not self._classes.numel() else min
             self._worst = now if math.isnan(self._worst) else worse(self._worst, now)
@@ -110,43 +108,43 @@ class Prequential:
 
     @property
     def mean(self) -> float:
-        """Over all samples so far."""
+        """The mean over all samples so far."""
         return self._total / self.count if self.count else math.nan
 
     @property
-    def root_mean_square(self) -> float:
-        """Of the errors, for numbers."""
+    def rmse(self) -> float:
+        """The root mean square error, in regression."""
         return math.sqrt(self._squares / self.count) if self.count else math.nan
 
     @property
-    def running(self) -> float:
-        """Over the last `window` samples."""
+    def windowed(self) -> float:
+        """The mean over the last `window` samples."""
         return self._recent_sum / min(self.count, self.window) if self.count else math.nan
 
     @property
-    def decaying(self) -> float:
-        """Over all samples, older ones counting less and less."""
+    def fading(self) -> float:
+        """The mean over all samples, with exponentially decaying weights."""
         return self._fading / self._weight if self._weight else math.nan
 
     @property
     def anytime(self) -> float:
-        """The mean of `running` over all times since the window was full first."""
-        return self._anytime / self._times if self._times else self.running
+        """The mean of `windowed` over time, since the window was first full."""
+        return self._anytime / self._times if self._times else self.windowed
 
     @property
     def worst(self) -> float:
-        """The worst `running` since the window was full first."""
-        return self.running if math.isnan(self._worst) else self._worst
+        """The worst `windowed` since the window was first full."""
+        return self.windowed if math.isnan(self._worst) else self._worst
 
     @property
     def by_class(self) -> dict[int, float]:
-        """The accuracy on each class that has come."""
+        """The accuracy on each class seen so far."""
         came, right = self._classes.tolist()
         return {at: right[at] / count for at, count in enumerate(came) if count}
 
     @property
-    def balanced(self) -> float:
-        """The mean of the accuracies on the classes that have come."""
+    def balanced_accuracy(self) -> float:
+        """The mean over the classes of their accuracies."""
         found = self.by_class
         return sum(found.values()) / len(found) if found else math.nan
 
@@ -156,80 +154,63 @@ class Prequential:
         return {name: total / count for name, (count, total) in self._environments.items()}
 
     def summary(self) -> dict[str, float]:
-        """All of it as numbers."""
-        names = ["count", "mean", "running", "decaying", "anytime", "worst"]
-        names.append("balanced" if self._classes.numel() else "root_mean_square")
+        """All of them by name."""
+        names = ["count", "mean", "windowed", "fading", "anytime", "worst"]
+        names.append("balanced_accuracy" if self._classes.numel() else "rmse")
         return {name: getattr(self, name) for name in names}
 
     def state_dict(self) -> dict[str, Any]:
-        """All that it knows."""
+        """All statistics so far."""
         return {key.lstrip("_"): value for key, value in vars(self).items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from a saved state."""
         for key in vars(self):
             value = state[key.lstrip("_")]
             vars(self)[key] = value.clone() if isinstance(value, Tensor) else value
 
 
-class Cost:
-    """Seconds that steps take: put each into a `with`.
+class StepTimer:
+    """The time that steps take: enter it as a context around each step.
 
-    >>> cost = Cost()
+    >>> timer = StepTimer()
     >>> for _ in range(3):
-    ...     with cost:
+    ...     with timer:
     ...         _ = sum(range(1000))
-    >>> cost.steps, 0 < cost.seconds <= cost.worst < 1
+    >>> timer.steps, 0 < timer.mean <= timer.worst
     (3, True)
     """
 
     def __init__(self) -> None:
         self.steps, self.total, self.worst = 0, 0.0, 0.0
-        self._began = 0.0
+        """Steps so far, their seconds in all, and the longest of them."""
+        self._start = 0.0
 
     def __enter__(self) -> None:
-        self._began = perf_counter()
+        self._start = perf_counter()
 
     def __exit__(self, *_: object) -> None:
-        took = perf_counter() - self._began
-        self.steps, self.total, self.worst = (
-            self.steps + 1,
-            self.total + took,
-            max(self.worst, took),
-        )
+        seconds = perf_counter() - self._start
+        self.steps, self.total = self.steps + 1, self.total + seconds
+        self.worst = max(self.worst, seconds)
 
     @property
-    def seconds(self) -> float:
-        """Of a step, in the mean."""
+    def mean(self) -> float:
+        """Seconds per step."""
         return self.total / self.steps if self.steps else math.nan
-
-
-def memory() -> float:
-    """MiB of memory that this process holds.
-
-    >>> memory() > 10
-    True
-    """
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-    except (OSError, ValueError):  # not Linux
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 @lru_cache(maxsize=16)
 def _powers(decay: float, rows: int) -> Tensor:
-    """What each of so many samples that came together counts."""
+    """The fading weights of `rows` samples that came together."""
     return decay ** torch.arange(rows - 1, -1, -1, dtype=torch.float64)
 
 
-# On held-out sets: accuracies by time (rows) and set (columns)
+# Held-out sets: accuracy by time (rows) and set (columns)
 
 
 def anytime(accuracy: Tensor) -> float:
-    """The mean over all times of the mean over the sets.
+    """The mean accuracy over all times and sets.
 
     >>> anytime(torch.tensor([[0.5, 0.5], [1.0, 0.5]]))
     0.625
@@ -247,7 +228,7 @@ def worst(accuracy: Tensor) -> float:
 
 
 def forgetting(accuracy: Tensor) -> float:
-    """How far each set is at the end below the best that it was before, in the mean.
+    """Mean drop from each set's best accuracy to its final accuracy.
 
     >>> forgetting(torch.tensor([[0.75, 0.0], [0.5, 1.0], [0.25, 0.75]]))
     0.375
@@ -257,9 +238,11 @@ def forgetting(accuracy: Tensor) -> float:
 
 
 def backward_transfer(accuracy: Tensor, learned: Sequence[int]) -> float:
-    """How much better each set is at the end than when it had just been learned, in the mean.
+    """Mean change of each set's accuracy from when it had just been learned to the end.
 
-    `learned` says for each set the time (the row) at which it had.
+    Args:
+        accuracy: by time (rows) and set (columns).
+        learned: for each set, the time (row) at which it had just been learned.
 
     >>> backward_transfer(torch.tensor([[0.75, 0.0], [0.5, 1.0], [0.25, 0.75]]), learned=[0, 1])
     -0.375
@@ -267,7 +250,7 @@ def backward_transfer(accuracy: Tensor, learned: Sequence[int]) -> float:
     values = _matrix(accuracy)
     if len(learned) != values.shape[1]:
         raise ValueError(
-            f"learned must have one time a set: there are {values.shape[1]} sets, got {learned}"
+            f"learned must have one time per set: there are {values.shape[1]} sets, got {learned}"
         )
     then = values[torch.tensor(learned), torch.arange(values.shape[1])]
     return float((values[-1] - then).mean())
@@ -277,6 +260,6 @@ def _matrix(accuracy: Tensor) -> Tensor:
     values = torch.as_tensor(accuracy, dtype=torch.float64)
     if values.dim() != 2 or not values.numel():
         raise ValueError(
-            f"accuracy must have a row a time and a column a set, got shape {list(values.shape)}"
+            f"accuracy must have one row per time, one column per set; got {list(values.shape)}"
         )
     return values

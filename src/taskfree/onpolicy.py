@@ -1,7 +1,7 @@
-"""On-policy learning: the network acts, and an expert says what it would have done.
+"""On-policy learning: the network acts, and an expert labels what it should have done.
 
-For any Gymnasium environment whose `info` carries `expert`, the expert's action. This module needs
-only torch: the environment is whatever has `reset` and `step`.
+For any Gymnasium environment whose `info` holds the expert's action as `expert`. This module needs
+only torch: an environment is anything with `reset` and `step`.
 """
 
 from __future__ import annotations
@@ -15,42 +15,47 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from taskfree import arguments
-from taskfree.advice import Advice
-from taskfree.learner import Learner, Report
+from taskfree._core import validation
+from taskfree.learner import Learner
+from taskfree.observe.advice import Advice
+from taskfree.observe.events import Report
 
 __all__ = ["Moment", "OnPolicy"]
 
 
 class Moment(NamedTuple):
-    """What happened in one control step."""
+    """What happened in one control step.
+
+    >>> Moment(action=1, expert=0, collision=False, report=None, info={}).expert
+    0
+    """
 
     action: int
     expert: int
     """What the expert would have done."""
     collision: bool
     report: Report | None
-    """Of the time step that was learned after it, if one was."""
+    """The report of the time step learned after it, if there was one."""
     info: dict[str, Any]
-    """The environment's, after the step."""
+    """The environment's info after the step."""
 
 
 class OnPolicy:
-    """Act with the network, keep the most recent frames with the expert's labels, learn from them.
+    """Act with the network, label the newest frames by the expert, and learn from them.
 
-    Iterating over it acts for ever, a control step at a time. Where `info` tells of a `collision`,
-    nothing is learned from it: the environment's own `recover` is called if it has one, and `reset`
-    if not; so is `reset` where an episode ends. `seen` and `info` are what it sees now.
+    Iterating over it acts forever, one control step at a time. After a `collision` in `info`
+    nothing is learned from that step: the environment's own `recover` is called if it has one,
+    otherwise `reset`. `reset` is also called when an episode ends. `observation` and `info` are
+    the current ones.
 
     Args:
-        env: a Gymnasium environment whose `info` has `expert`, the action of the expert.
-        learner: learns what the expert would have done from what was seen; None, with a policy,
-            only acts.
-        prepare: makes inputs for the model of a stack of observations.
+        env: a Gymnasium environment whose `info` has `expert`, the expert's action.
+        learner: learns to act like the expert; None, with a policy, only acts.
+        prepare: converts a stack of observations to inputs of the model.
         recent: how many of the newest frames a time step learns from.
-        every: a time step is learned every so many frames.
-        budget: seconds that a control step may take. Learning that would take longer, judged by
-            the last time, is put off to a later step and counted in `put_off`. None: simulated
+        every: frames per time step.
+        budget: seconds that a control step may take. Learning that would exceed it, judged by the
+            last time, is postponed to a later step and counted in `postponed`. None: simulated
             time stands still while it learns.
         policy: acts instead of the network: a function of the observation and `info`.
         seed: of the environment.
@@ -85,17 +90,17 @@ class OnPolicy:
         seed: int | None = None,
     ) -> None:
         self.env, self.learner, self.prepare = env, learner, prepare
-        self.every = arguments.whole("every", every, least=1)
-        self.budget = budget if budget is None else arguments.number("budget", budget, above=0)
+        self.every = validation.integer("every", every, least=1)
+        self.budget = budget if budget is None else validation.number("budget", budget, above=0)
         if learner is None and policy is None:
-            raise ValueError("somebody must act: pass a learner, a policy or both")
+            raise ValueError("nothing acts: pass a learner, a policy or both")
         self.policy = self._act if policy is None else policy
-        self.frames = self.collisions = self.put_off = 0
+        self.frames = self.collisions = self.postponed = 0
         self._recent: deque[tuple[Tensor, int]] = deque(
-            maxlen=arguments.whole("recent", recent, least=1)
+            maxlen=validation.integer("recent", recent, least=1)
         )
         self._due, self._cost = 0, 0.0
-        self.seen, self.info = env.reset(seed=seed)
+        self.observation, self.info = env.reset(seed=seed)
         self._expert(self.info)
 
     def __iter__(self) -> Iterator[Moment]:
@@ -104,12 +109,12 @@ class OnPolicy:
             yield self.step()
 
     def step(self) -> Moment:
-        """One control step: act, keep what was seen, and learn if it is time."""
+        """One control step: act, store the frame, and learn if it is due."""
         started = perf_counter()
         expert = self._expert(self.info)
-        action = int(self.policy(self.seen, self.info))
-        self._recent.append((torch.as_tensor(self.seen).clone(), expert))
-        self.seen, _, ended, cut, self.info = self.env.step(action)
+        action = int(self.policy(self.observation, self.info))
+        self._recent.append((torch.as_tensor(self.observation).clone(), expert))
+        self.observation, _, ended, cut, self.info = self.env.step(action)
         info, collision = self.info, bool(self.info.get("collision", False))
         self.frames, self._due = self.frames + 1, self._due + 1
         report = None
@@ -119,33 +124,33 @@ class OnPolicy:
         elif self.learner is not None and self._due >= self.every:
             report = self._learn_in_time(self.learner, started)
         if (ended or cut) and not collision:
-            self.seen, self.info = self.env.reset()
+            self.observation, self.info = self.env.reset()
         return Moment(action, expert, collision, report, info)
 
-    def _act(self, seen: Any, _: dict[str, Any]) -> int:
-        inputs = self.prepare(torch.as_tensor(seen)[None])
+    def _act(self, observation: Any, _: dict[str, Any]) -> int:
+        inputs = self.prepare(torch.as_tensor(observation)[None])
         assert self.learner is not None
         return int(self.learner.predict(inputs).argmax())
 
     def _recover(self) -> None:
         recover = getattr(getattr(self.env, "unwrapped", self.env), "recover", None)
-        self.seen, self.info = recover() if recover is not None else self.env.reset()
+        self.observation, self.info = recover() if recover is not None else self.env.reset()
 
     def _learn_in_time(self, learner: Learner, started: float) -> Report | None:
-        """Learn, unless that would hold up the control."""
+        """Learn, unless that would exceed the budget."""
         begun = perf_counter()
         if self.budget is not None and begun - started + self._cost > self.budget:
-            self.put_off += 1
-            if self.put_off == 10 * self.every and learner.step <= 1:
+            self.postponed += 1
+            if self.postponed == 10 * self.every and learner.step <= 1:
                 warnings.warn(
                     f"learning takes {self._cost:.3g} s and a control step may take "
-                    f"{self.budget:.3g} s: it never learns; give it a smaller network, fewer "
+                    f"{self.budget:.3g} s, so it never learns; use a smaller network, fewer "
                     "repeats, fewer recent frames or a larger budget",
                     Advice, stacklevel=4,
                 )  # fmt: skip
             return None
-        seen, labels = zip(*self._recent, strict=True)
-        report = learner.learn(self.prepare(torch.stack(seen)), torch.tensor(labels))
+        observations, labels = zip(*self._recent, strict=True)
+        report = learner.learn(self.prepare(torch.stack(observations)), torch.tensor(labels))
         self._due, self._cost = 0, perf_counter() - begun
         return report
 
@@ -153,7 +158,7 @@ class OnPolicy:
     def _expert(info: dict[str, Any]) -> int:
         if "expert" not in info:
             raise ValueError(
-                f"the environment's info must carry the expert's action as 'expert'; it has "
+                f"the environment's info must hold the expert's action as 'expert'; it has "
                 f"{', '.join(map(str, info)) or 'nothing'}"
             )
         return int(info["expert"])

@@ -1,0 +1,96 @@
+"""Saving and loading all that the continuation of a learner depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from taskfree._core.distributed import Processes
+from taskfree._core.objective import learned_tensors
+from taskfree._core.random_state import load_torch_state, torch_state
+from taskfree._core.serialization import add_prefix, load_optimizer, pack, take_prefix, unpack
+
+
+class LearnerParts(NamedTuple):
+    """What a learner is made of, as its state sees it."""
+
+    model: nn.Module
+    optimizer: Optimizer
+    loss: object
+    when: Any
+    which: Any
+    how: Any
+    processes: Processes
+
+
+def save(parts: LearnerParts, step: int) -> dict[str, Tensor]:
+    """The state as a flat dict from names to tensors."""
+    state = {
+        "step": torch.tensor(step),
+        "parts": torch.tensor([parts.which is not None, parts.how is not None]),
+        **add_prefix("model", learned_tensors(parts.model, parts.optimizer, parts.loss)),
+        **add_prefix("optimizer", pack(parts.optimizer.state_dict())),
+    }
+    for name, own in torch_state(next(parts.model.parameters()).device).items():
+        for rank, value in enumerate(parts.processes.stack(own)):
+            state[f"random.{rank}.{name}"] = value
+    for name in ("when", "which", "how"):
+        if (component := getattr(parts, name)) is not None:
+            state |= add_prefix(name, component.state_dict())
+    return state
+
+
+def load(parts: LearnerParts, state: Mapping[str, Tensor]) -> int:
+    """Load a state and return its step. What raises may leave the learner half loaded."""
+    saved = take_prefix("model", state)
+    own = learned_tensors(parts.model, parts.optimizer, parts.loss)
+    _check_tensors(saved, own)
+    name = ""
+    try:
+        step = int(state["step"])
+        _check_parts(parts, state["parts"].tolist())
+        with torch.no_grad():
+            for key, tensor in own.items():
+                tensor.copy_(saved[key])
+        name = "optimizer"
+        load_optimizer(parts.optimizer, unpack(take_prefix(name, state)))
+        device = next(parts.model.parameters()).device
+        for name in ("when", "which", "how"):
+            if (component := getattr(parts, name)) is not None:
+                moved = {key: value.to(device) for key, value in take_prefix(name, state).items()}
+                component.load_state_dict(moved)
+        name = f"random.{parts.processes.rank}"
+        random = take_prefix(name, state)
+        if random or parts.processes.size == 1:  # a rank that was not saved keeps its generators
+            load_torch_state(random)
+    except KeyError as error:
+        missing = f"{name}.{error.args[0]}".lstrip(".")
+        raise ValueError(f"the saved state lacks {missing!r}") from error
+    return step
+
+
+def _check_tensors(saved: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+    for name in saved.keys() | own.keys():
+        there, here = (_described(found.get(name)) for found in (saved, own))
+        if there != here:
+            raise ValueError(
+                f"the saved state has {there} for {name!r} and this learner has {here}; "
+                "load it into a learner with the model it was saved from"
+            )
+
+
+def _described(tensor: Tensor | None) -> str:
+    return "nothing" if tensor is None else f"{tensor.dtype} {list(tensor.shape)}"
+
+
+def _check_parts(parts: LearnerParts, saved: list[bool]) -> None:
+    for name, there in zip(("which", "how"), saved, strict=True):
+        if there != (getattr(parts, name) is not None):
+            raise ValueError(
+                f"the state was saved {'with' if there else 'without'} a component for "
+                f"{name!r}, unlike this learner; make it of the same components"
+            )

@@ -1,0 +1,169 @@
+"""The loss of a time step: the mean over the new samples plus the mean over the buffer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from taskfree._core import batch
+from taskfree._core.distributed import Joint, Processes
+from taskfree._core.errors import NotFiniteError
+from taskfree._core.finite import parameters_are_finite
+from taskfree._core.model import evaluating, named_tensors, trainable, unwrap
+
+Loss: TypeAlias = Callable[[Any, Any], Tensor]
+"""A function of outputs and targets that returns one value per sample."""
+
+
+class Objective:
+    """Evaluates and differentiates the loss of model and samples, on all ranks.
+
+    Args:
+        model: any module.
+        optimizer: over the parameters that learn; gradients of others are cleared too.
+        processes: the ranks that learn together.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        processes: Processes,
+    ) -> None:
+        # Gradients are summed with the losses, not by the wrapper during the backward pass.
+        self.network = model.module if isinstance(model, DistributedDataParallel) else model
+        self._model, self._processes = model, processes
+        optimized = {id(value) for group in optimizer.param_groups for value in group["params"]}
+        self._not_optimized = [p for p in trainable(model).values() if id(p) not in optimized]
+
+    def differentiate(self, joint: Joint, loss: Loss, optimizer: Optimizer) -> Tensor:
+        """Set the gradients; return the loss of every sample of all ranks."""
+
+        def backward() -> Tensor:
+            losses = self._losses(joint, loss)
+            counts = (joint.held_here, joint.held, losses.shape[0], joint.new)
+            torch.autograd.backward(losses, _weights(*counts, losses.dtype, losses.device))
+            return losses.detach()
+
+        learning = [p for group in optimizer.param_groups for p in group["params"]]
+        learning += self._not_optimized
+        for parameter in learning:
+            parameter.grad = None
+        buffers = partial(self._float_buffers, loss)
+        return self._processes.differentiate(backward, joint, learning, buffers)
+
+    def evaluate(self, joint: Joint, loss: Loss, gradient_step: int) -> Tensor:
+        """The loss of every sample with the parameters as they are now, in eval mode."""
+
+        def forward() -> Tensor:
+            with torch.no_grad(), evaluating(self._model):
+                return self._losses(joint, loss)
+
+        losses = self._processes.evaluate(forward, joint)
+        self.means(losses, joint, gradient_step)
+        return losses
+
+    def means(self, losses: Tensor, joint: Joint, gradient_step: int = 1) -> tuple[float, float]:
+        """The mean loss of the new samples and of the buffer (0 if it is empty).
+
+        Raises a NotFiniteError if a loss is nan or inf.
+        """
+        values, held = losses.tolist(), joint.held
+        new = sum(values[held:]) / (len(values) - held)
+        old = sum(values[:held]) / held if held else 0.0
+        if math.isfinite(new + old):
+            return new, old
+        bad = ~losses.isfinite()
+        advice, blamed = "check the inputs and targets", None
+        if gradient_step > 1:
+            advice = "learning diverges: lower the learning rate"
+        elif not parameters_are_finite(self._model):
+            advice = "the model's parameters are not finite themselves: go back to a checkpoint"
+        elif bad[held:].any() and not bad[:held].any():
+            blamed = (bad if joint.places is None else bad[joint.places])[joint.held_here :]
+        raise NotFiniteError(
+            f"loss is nan or inf for {int(bad[held:].sum())} of {joint.new} new samples and "
+            f"{int(bad[:held].sum())} of {held} samples of the buffer in gradient step "
+            f"{gradient_step}; nothing was learned: {advice}",
+            blamed,
+        )
+
+    def _float_buffers(self, loss: Loss) -> list[Tensor]:
+        """The floating point buffers of model and loss, which a forward pass may write to."""
+        modules = [self.network, *([loss] if isinstance(loss, nn.Module) else [])]
+        found = (buffer for module in modules for buffer in module.buffers())
+        return [buffer for buffer in found if buffer.is_floating_point()]
+
+    def _losses(self, joint: Joint, loss: Loss) -> Tensor:
+        """The loss of every sample on this rank."""
+        x, y = joint.inputs, joint.targets
+        samples = (*batch.tensors(x), *batch.tensors(y))
+        versions = [column._version for column in samples]
+        try:
+            outputs = batch.call(self.network, x)
+        except Exception as error:
+            error.add_note(f"the model was given inputs of {batch.describe(x)} per sample")
+            raise
+        try:
+            losses = loss(outputs, y)
+        except Exception as error:
+            came = (
+                batch.describe(outputs) if isinstance(outputs, Tensor) else type(outputs).__name__
+            )
+            raise ValueError(
+                f"loss refused targets of {batch.describe(y)} per sample with outputs of {came}: "
+                f"{error}; pass targets of the shape and dtype that the loss needs"
+            ) from error
+        if joint.buffered and versions != [column._version for column in samples]:
+            raise ValueError(
+                "model or loss writes to its inputs or targets, which would change the samples "
+                "in the buffer; use operations that are not in place, or clone them first"
+            )
+        check_losses(losses, batch.rows(x))
+        if torch.is_grad_enabled() and not losses.requires_grad:
+            raise ValueError(
+                "loss does not depend on any trainable parameter; check that the model's outputs "
+                "are not detached and that loss uses them"
+            )
+        return losses
+
+
+def check_losses(losses: Any, samples: int) -> None:
+    """Raise if a loss function did not return one value per sample."""
+    if not isinstance(losses, Tensor) or losses.shape != (samples,):
+        came = list(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+        raise ValueError(
+            f"loss must return one value per sample, shape [{samples}], got {came}; "
+            "make it with reduction='none' and take the mean over all but the first dimension"
+        )
+
+
+@lru_cache(maxsize=16)
+def _weights(
+    here: int, held: int, rows: int, new: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """The weight of each loss in the sum of both means; the first `here` samples are held."""
+    weights = torch.full((rows,), 1 / new, dtype=dtype, device=device)
+    weights[:here] = 1 / max(1, held)
+    return weights
+
+
+def learned_tensors(model: nn.Module, optimizer: Optimizer, loss: object) -> dict[str, Tensor]:
+    """The tensors of model and loss, and whatever else the optimizer updates, each once."""
+    found = named_tensors(unwrap(model))
+    if isinstance(loss, nn.Module):
+        found |= {f"loss.{name}": value for name, value in named_tensors(loss).items()}
+    known = {id(tensor) for tensor in found.values()}
+    for group in optimizer.param_groups:
+        for value in group["params"]:
+            if id(value) not in known:
+                found[f"optimized.{len(known)}"] = value
+                known.add(id(value))
+    return {name: tensor.detach() for name, tensor in found.items()}

@@ -1,0 +1,66 @@
+"""Every component of the package, with every choice of its options."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import ModuleType
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from taskfree import how, when, which
+from taskfree.checks.buffers import check_buffer
+from taskfree.checks.regularizers import check_regularizer
+from taskfree.checks.triggers import check_trigger
+
+_EXAMPLES: dict[str, Any] = {
+    "capacity": 7, "mean": 0.5, "n": 4, "steps": (3, 250), "strength": 1.0, "variance": 0.1,
+    "window": 5,
+}  # fmt: skip
+
+
+class Component(NamedTuple):
+    """One component of the package with one choice of its options."""
+
+    name: str
+    check: Callable[[Callable[[], Any]], None]
+    make: Callable[[], Any]
+
+
+def components() -> list[Component]:
+    """Every trigger, buffer and regularizer of the package, with every choice of its options.
+
+    >>> sum(component.name.startswith("Hardest") for component in components())
+    4
+    """
+    modules = ((when, check_trigger), (which, check_buffer), (how, check_regularizer))
+    return [
+        Component(f"{kind.__name__}({options})", check, partial(kind, **options))
+        for module, check in modules
+        for kind in _classes(module)
+        for options in _choices(kind)
+    ]
+
+
+def _classes(module: ModuleType) -> Iterator[type]:
+    for name in module.__all__:
+        found = getattr(module, name)
+        kept = inspect.isclass(found) and hasattr(found, "load_state_dict")
+        if kept and not getattr(found, "_is_protocol", False):
+            yield found
+
+
+def _choices(kind: type) -> Iterator[dict[str, Any]]:
+    """Arguments for a class: examples for required ones, all values of those with choices."""
+    hints = get_type_hints(kind.__init__)  # type: ignore[misc]  # of a class found by its name
+    options: dict[str, tuple[Any, ...]] = {}
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if get_origin(hints.get(name)) is Literal:
+            options[name] = get_args(hints[name])
+        elif hints.get(name) is bool:
+            options[name] = (False, True)
+        elif parameter.default is inspect.Parameter.empty:
+            options[name] = (_EXAMPLES[name],)
+    for values in itertools.product(*options.values()):
+        yield dict(zip(options, values, strict=True))

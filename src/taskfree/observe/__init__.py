@@ -1,0 +1,1 @@
+"""What the learner does, and why: reports, events, advice, logs, TensorBoard and a live page."""

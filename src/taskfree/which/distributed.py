@@ -1,0 +1,147 @@
+"""A buffer that several processes share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from taskfree._core import batch
+from taskfree._core.batch import Batch
+from taskfree._core.distributed import Processes, ProcessGroup
+from taskfree._core.serialization import pack, unpack
+from taskfree.which.buffer import Buffer
+from taskfree.which.rows import Rows
+
+
+def distribute(buffer: Buffer | None, processes: Processes) -> Buffer | None:
+    """The buffer itself for one process; this rank's shard of it for several.
+
+    >>> from taskfree._core.distributed import SingleProcess
+    >>> distribute(None, SingleProcess()) is None
+    True
+    """
+    if buffer is None or not isinstance(processes, ProcessGroup):
+        return buffer
+    return DistributedBuffer(buffer, processes)
+
+
+class DistributedBuffer(Rows):
+    """One rank's shard of a buffer that all ranks choose together. Samples stay on their rank.
+
+    Each rank runs the `whole` buffer on stand-ins, the arrival numbers of all ranks' samples, and
+    keeps those of its own samples that were chosen. This works for buffers that choose by loss, by
+    age, at random or by label.
+    """
+
+    def __init__(self, whole: Buffer, processes: ProcessGroup) -> None:
+        super().__init__(whole.capacity)
+        self.whole, self.rescore = whole, whole.rescore
+        self.balanced = whole.balanced
+        self._processes = processes
+        self._numbers = torch.empty(0, dtype=torch.long)
+        self._joined = self._numbers
+        self._arrived = 0
+        self.places = self._numbers
+        """The positions of this rank's samples among those of all ranks, as joined last."""
+
+    def __len__(self) -> int:
+        """How many samples are held on this rank."""
+        return len(self._numbers)
+
+    @property
+    def losses(self) -> Tensor:
+        """Their losses, as last seen, on the CPU."""
+        if not len(self.whole):
+            return self.whole.losses
+        return self.whole.losses[self._find(self._stand_ins(), self._numbers)]
+
+    def _stand_ins(self) -> Tensor:
+        numbers = self.whole.inputs
+        assert isinstance(numbers, Tensor)
+        return numbers
+
+    def _rows(self, rows: Batch | None) -> Batch:
+        if rows is not None:  # this rank may hold none while others do
+            return batch.take(rows, slice(0, len(self)))
+        return super()._rows(rows)
+
+    @staticmethod
+    def _find(among: Tensor, numbers: Tensor) -> Tensor:
+        """The positions of `numbers` in a tensor of distinct numbers."""
+        ordered, order = among.sort()
+        return order[torch.searchsorted(ordered, numbers)]
+
+    def check(self, inputs: Batch, targets: Batch) -> None:
+        """Raise, and change nothing, if such samples cannot be held beside the present ones."""
+        super().check(inputs, targets)
+        if self.balanced and not (isinstance(targets, Tensor) and targets.dim() == 1):
+            self.whole.check(inputs, targets)  # which says what is wrong with them
+
+    def join_shard(self, inputs: Batch, targets: Batch, counts: list[int]) -> tuple[Batch, Batch]:
+        """The samples held here and these new ones; `counts` are the new ones of each rank."""
+        first, new = sum(counts[: self._processes.rank]), sum(counts)
+        own = torch.arange(first, first + batch.rows(inputs))
+        labels = torch.zeros(new, dtype=torch.float64)
+        if self.balanced and isinstance(targets, Tensor):
+            labels = self._processes.labels(targets, own, new)
+        numbers, _ = self.whole.join(torch.arange(self._arrived, self._arrived + new), labels)
+        assert isinstance(numbers, Tensor)
+        self._joined = torch.cat([self._numbers, own + self._arrived])
+        self.places = self._find(numbers, self._joined)
+        self._arrived += new
+        return self.join(inputs, targets)
+
+    def update(self, losses: Tensor) -> None:
+        """Choose among the samples of all ranks by their losses; keep what is this rank's."""
+        self.whole.update(losses)
+        keep = torch.isin(self._joined, self._stand_ins()).nonzero().flatten()
+        numbers = self._joined.clone()
+        self._move_to_front(keep, [numbers])
+        self._numbers = numbers[: len(keep)]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The samples of all ranks, as one process would save them."""
+        state = self.whole.state_dict()
+        held = unpack(state)
+        if held is None:
+            return state
+        numbers = self._stand_ins()
+        places = self._find(numbers, self._numbers)
+        held["inputs"] = self._gathered(self._inputs, places, len(numbers))
+        held["targets"] = self._gathered(self._targets, places, len(numbers))
+        return state | pack(held)
+
+    def _gathered(self, rows: Batch | None, places: Tensor, total: int) -> Batch:
+        """The rows of all ranks at their places."""
+
+        def column(own: Tensor) -> Tensor:
+            every = own.new_zeros(total, *own.shape[1:])
+            every[places.to(own.device)] = own[: len(places)]
+            summed = every.to(torch.uint8) if own.dtype == torch.bool else every
+            self._processes.sum_([summed])
+            return summed.to(own.dtype)
+
+        assert rows is not None  # every rank has joined new samples before any is held
+        return batch.apply(column, rows)
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from the state of any number of ranks: each takes its share of the samples."""
+        held = unpack(state)
+        self._inputs = self._targets = self._views = None
+        self._numbers = self._joined = torch.empty(0, dtype=torch.long)
+        self._arrived = 0
+        if held is None:
+            self.whole.load_state_dict(state)
+            return
+        inputs, targets = held["inputs"], held["targets"]
+        held["inputs"] = torch.arange(batch.rows(inputs))
+        held["targets"] = torch.zeros(batch.rows(inputs), dtype=torch.float64)
+        if self.balanced and isinstance(targets, Tensor):
+            held["targets"] = targets.cpu().double()
+        self.whole.load_state_dict({**state, **pack(held)})
+        own = slice(self._processes.rank, None, self._processes.size)
+        self.join(batch.take(inputs, own), batch.take(targets, own))
+        self._numbers = held["inputs"][own].clone()
+        self._arrived = batch.rows(inputs)
