@@ -1,1 +1,1 @@
-"""taskfree inside other libraries: one file each, and none is imported unless you do."""
+"""taskfree inside other libraries: one file each, none of which is imported unless you do."""

@@ -2,22 +2,22 @@
 
     strategy = Naive(model=model, optimizer=optimizer, plugins=[Consolidation()], ...)
 
-Where Avalanche's own plugins act at the end of an experience, this one looks at the loss: it does
-not need to know where experiences begin and end.
+Avalanche's own plugins act at the end of an experience. This one watches the loss and does not need
+to know where experiences begin and end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import EllipsisType
 from typing import Any
 
 from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 
-from taskfree.adapters.consolidator import Consolidator
+from taskfree.adapters.hooks import Consolidator
+from taskfree.defaults import Auto
 from taskfree.grow import fit
-from taskfree.how import Importance
+from taskfree.how import Regularizer
 from taskfree.when import Trigger
 from taskfree.which import Buffer
 
@@ -29,20 +29,19 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return nn.functional.cross_entropy(outputs, targets, reduction="none")
 
 
-class Consolidation(SupervisedPlugin):  # type: ignore[misc]
+class Consolidation(SupervisedPlugin):  # type: ignore[misc]  # no types
     """Adds when, which and how to a strategy whose model takes inputs and no task labels.
 
     Args:
-        loss: a function of outputs and targets that returns one value a sample, as the strategy's
-            criterion does on average; None learns no sample again.
-        when: the trigger; None never consolidates. One that needs no thresholds if not said.
-        which: the buffer; None keeps no samples. The 30 hardest samples if not said, or without
-            `loss` the 100 newest.
-        how: the way to keep knowledge; None keeps none. MAS with a strength that has no units if
-            not said.
+        loss: a function of outputs and targets that returns one value per sample, as the
+            strategy's criterion does on average; None replays no sample.
+        when: the trigger; None never consolidates. Default: `Settled()`.
+        which: the buffer; None keeps no samples. Default: `Hardest(30)`, or `Recent(100)` without
+            `loss`.
+        how: the regularizer; None protects nothing. Default: `MAS(0.01, penalty="relative")`.
 
-    Layers that get more outputs, as an IncrementalClassifier's do, keep what is known: what is new
-    has no importance yet.
+    Layers that grow, as those of an IncrementalClassifier do, keep their importance; new parameters
+    have none yet.
     """
 
     supports_distributed = False
@@ -51,15 +50,15 @@ class Consolidation(SupervisedPlugin):  # type: ignore[misc]
         self,
         loss: Callable[[Any, Any], Tensor] | None = cross_entropy,
         *,
-        when: Trigger | EllipsisType | None = ...,
-        which: Buffer | EllipsisType | None = ...,
-        how: Importance | EllipsisType | None = ...,
+        when: Trigger | Auto | None = "auto",
+        which: Buffer | Auto | None = "auto",
+        how: Regularizer | Auto | None = "auto",
     ) -> None:
         super().__init__()
         self.consolidator = Consolidator(loss, when=when, which=which, how=how)
 
     def before_training_exp(self, strategy: Any, **_: Any) -> None:
-        """Avalanche has adapted the model to what comes: layers may be others, and larger."""
+        """Avalanche has adapted the model: layers may be new and larger."""
         if self.consolidator.how is not None:
             fit(self.consolidator.how, strategy.model)
 
@@ -68,7 +67,7 @@ class Consolidation(SupervisedPlugin):  # type: ignore[misc]
         self.consolidator.before_step(strategy.model)
 
     def after_backward(self, strategy: Any, **_: Any) -> None:
-        """The gradients of the new samples are there."""
+        """The gradients of the new samples are set."""
         self.consolidator.after_backward(strategy.model)
 
     def after_update(self, strategy: Any, **_: Any) -> None:

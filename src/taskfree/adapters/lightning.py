@@ -2,15 +2,13 @@
 
     trainer = Trainer(callbacks=[Consolidate()])
 
-It watches the training loss. When that has settled it works out which parameters matter, and from
-then on holds those after every step of the optimizer. With `loss`, a few samples are kept and
-learned again as well.
+It watches the training loss. When that has settled, it estimates the importance of the parameters
+and protects them from then on. With `loss`, it also keeps a few samples and replays them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import EllipsisType
 from typing import Any
 
 import torch
@@ -18,9 +16,10 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 from torch.optim import LBFGS, Optimizer
 
-from taskfree.adapters.consolidator import Consolidator
-from taskfree.batch import Batch
-from taskfree.how import Importance
+from taskfree._core.batch import Batch
+from taskfree.adapters.hooks import Consolidator
+from taskfree.defaults import Auto
+from taskfree.how import Regularizer
 from taskfree.when import Trigger
 from taskfree.which import Buffer
 
@@ -28,7 +27,7 @@ __all__ = ["Consolidate"]
 
 
 def pair(batch: Any) -> tuple[Batch, Batch | None]:
-    """The inputs and targets of a batch: of a pair its two parts, of a tensor all of it and none.
+    """The inputs and targets of a batch; a tensor is inputs without targets.
 
     >>> pair(["x", "y"]), pair(["x"])
     (('x', 'y'), ('x', None))
@@ -39,26 +38,25 @@ def pair(batch: Any) -> tuple[Batch, Batch | None]:
         return batch[0], batch[1] if len(batch) > 1 else None
     kind = f"{type(batch).__name__} of {len(batch)}" if hasattr(batch, "__len__") else repr(batch)
     raise ValueError(
-        f"a batch is a {kind}, in which inputs and targets cannot be told apart; pass "
-        "Consolidate(unpack=...), a function that gives both"
+        f"a batch is a {kind}, in which inputs and targets are not clear; pass "
+        "Consolidate(unpack=...), a function that returns both"
     )
 
 
 class Consolidate(Callback):
-    """Adds when, which and how to a LightningModule whose `forward` gives its outputs.
+    """Adds when, which and how to a LightningModule whose `forward` returns its outputs.
 
     Args:
-        loss: a function of outputs and targets that returns one value a sample; with it the
-            buffer's samples are learned again at every step.
-        when: the trigger; None never consolidates. One that needs no thresholds if not said.
-        which: the buffer; None keeps no samples. The 30 hardest samples if not said, or without
-            `loss` the 100 newest.
-        how: the way to keep knowledge; None keeps none. MAS with a strength that has no units if
-            not said.
-        unpack: gives the inputs and targets of a batch; its two parts if not said.
+        loss: a function of outputs and targets that returns one value per sample; with it the
+            buffer is replayed in every step.
+        when: the trigger; None never consolidates. Default: `Settled()`.
+        which: the buffer; None keeps no samples. Default: `Hardest(30)`, or `Recent(100)` without
+            `loss`.
+        how: the regularizer; None protects nothing. Default: `MAS(0.01, penalty="relative")`.
+        unpack: returns the inputs and targets of a batch; by default its two items.
 
     Its state is part of Lightning's checkpoints. It works in one process: for several, use
-    `taskfree.Learner` under torchrun. In manual optimization it expects one backward pass a step.
+    `taskfree.Learner` under torchrun. In manual optimization it expects one backward pass per step.
 
     >>> callback = Consolidate()
     >>> callback.consolidator.consolidations
@@ -69,9 +67,9 @@ class Consolidate(Callback):
         self,
         loss: Callable[[Any, Any], Tensor] | None = None,
         *,
-        when: Trigger | EllipsisType | None = ...,
-        which: Buffer | EllipsisType | None = ...,
-        how: Importance | EllipsisType | None = ...,
+        when: Trigger | Auto | None = "auto",
+        which: Buffer | Auto | None = "auto",
+        how: Regularizer | Auto | None = "auto",
         unpack: Callable[[Any], tuple[Batch, Batch | None]] = pair,
     ) -> None:
         self.consolidator = Consolidator(loss, when=when, which=which, how=how)
@@ -85,13 +83,13 @@ class Consolidate(Callback):
         return own.loss is not None or getattr(own.how, "penalty", "") == "gradient"
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Refuse what it does not do right, before anything is trained."""
+        """Refuse what is not supported, before anything is trained."""
         del pl_module, stage
         self._device = trainer.strategy.root_device
         if trainer.world_size > 1:
             raise ValueError(
-                f"Consolidate works in one process, not in {trainer.world_size}: each would hold "
-                "something else; use taskfree.Learner under torchrun"
+                f"Consolidate works in one process, not in {trainer.world_size}: they would "
+                "diverge; use taskfree.Learner under torchrun"
             )
         if self._adds_gradients and getattr(trainer.precision_plugin, "scaler", None):
             raise ValueError(
@@ -100,7 +98,7 @@ class Consolidate(Callback):
             )
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Refuse an optimizer that looks for itself where the loss is lowest."""
+        """Refuse an optimizer with a line search."""
         del pl_module
         if self._adds_gradients and any(isinstance(own, LBFGS) for own in trainer.optimizers):
             raise ValueError(
@@ -109,7 +107,7 @@ class Consolidate(Callback):
             )
 
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """The gradients of the new samples are there."""
+        """The gradients of the new samples are set."""
         self.consolidator.after_backward(pl_module, 1 / trainer.accumulate_grad_batches)
 
     def on_before_optimizer_step(
@@ -125,7 +123,7 @@ class Consolidate(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """The step was taken, unless gradients are being gathered over several batches."""
+        """The step was taken, unless gradients are being accumulated."""
         del batch_idx
         stepped, self._stepping = self._stepping, []
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs

@@ -1,7 +1,7 @@
-"""For river: a network that goes on learning without forgetting, as any other river model.
+"""For river: a network that keeps learning without forgetting, used like any river model.
 
 >>> from river import datasets, evaluate, metrics
->>> model = Classifier()
+>>> model = RiverClassifier()
 >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
 Accuracy: 8...%
 """
@@ -17,28 +17,33 @@ import torch
 from river import base
 from torch import Tensor, nn
 
-from taskfree import arguments
-from taskfree.feed import models
-from taskfree.feed.encode import Classes, Running, is_missing
-from taskfree.feed.online import Online, Task
+from taskfree._core import validation
+from taskfree.tabular import networks
+from taskfree.tabular.model import StreamModel, Task
+from taskfree.tabular.options import Options
+from taskfree.tabular.scaler import RunningScaler
+from taskfree.tabular.targets import LabelEncoder
+from taskfree.tabular.values import is_missing
 
-__all__ = ["Classifier", "Regressor"]
+__all__ = ["RiverClassifier", "RiverRegressor"]
+
+DEFAULT = Options()
 
 SHARED = 0.2
-"""The share of places that features share by a hash when all others are taken."""
+"""The fraction of inputs that features share by a hash when all others are taken."""
 
 
-class Features:
+class FeatureEncoder:
     """Dicts of features as rows of numbers; features may come and go.
 
-    A row is two: the values, and where they are numbers, which `Scale` brings to a mean of 0 and a
-    deviation of 1. A text is a feature of its own that is 1. What is missing is 0.
+    A row is a pair: the values, and a mask of those to be standardized. A string is a feature of
+    its own with value 1. Missing features are 0.
 
     Args:
-        places: how many numbers a row has. The last fifth is shared, by a hash, by features that
+        width: how many inputs a row becomes. The last fifth is shared by a hash by features that
             come when all others are taken.
 
-    >>> features = Features(10)
+    >>> features = FeatureEncoder(10)
     >>> row = features.encode({"speed": 10.0, "road": "wet"})
     >>> features.places
     {('road', 'wet'): 0, 'speed': 1}
@@ -47,30 +52,30 @@ class Features:
             [ 0.,  1.,  0.]], dtype=torch.float64)
     """
 
-    def __init__(self, places: int) -> None:
-        self.width = arguments.whole("features", places, least=5)
+    def __init__(self, width: int) -> None:
+        self.width = validation.integer("features", width, least=5)
         self.own = self.width - int(SHARED * self.width)
         self.places: dict[Hashable, int] = {}
-        self.running = Running(self.width)
+        self.scaler = RunningScaler(self.width)
 
     def encode(self, x: Mapping[Hashable, Any], learn: bool = True) -> Tensor:
-        """A row; without `learn` nothing is taken in: no statistics, no new features."""
+        """A row; with `learn=False` statistics and features stay as they are."""
         row = torch.zeros(2, self.width, dtype=torch.float64)
-        there = {name: x[name] for name in sorted(x, key=str) if not is_missing(x[name])}
-        read = {  # all of it, before any feature is given a place
+        present = {name: x[name] for name in sorted(x, key=str) if not is_missing(x[name])}
+        read = {  # all of it, before any feature gets a place
             (name, value) if isinstance(value, str) else name: _finite(name, value)
-            for name, value in there.items()
+            for name, value in present.items()
         }
         for feature, value in read.items():
             place = self._place(feature, learn)
             if place is None:
-                continue  # it was never there while something was learned
+                continue  # it has never been learned
             if value is None:
                 row[:, place] = torch.tensor([1, 0])
             else:
                 row[:, place] = torch.tensor([value, 1])
         if learn:
-            self.running.add(row[:1], row[1:] == 0)
+            self.scaler.add(row[:1], row[1:] == 0)
         return row
 
     def _place(self, feature: Hashable, learn: bool) -> int | None:
@@ -83,7 +88,7 @@ class Features:
 
 
 def _finite(name: Hashable, value: Any) -> float | None:
-    """A feature's number; None for a text."""
+    """A feature's number; None for a string."""
     if isinstance(value, str):
         return None
     try:
@@ -91,11 +96,11 @@ def _finite(name: Hashable, value: Any) -> float | None:
     except (TypeError, ValueError):
         number = math.inf
     if math.isinf(number):
-        raise ValueError(f"feature {name!r} must be a finite number or a text, got {value!r}")
+        raise ValueError(f"feature {name!r} must be a finite number or a string, got {value!r}")
     return number
 
 
-class _Network:
+class _RiverNetwork:
     """What the classifier and the regressor share."""
 
     _task: Task
@@ -103,66 +108,60 @@ class _Network:
     def __init__(
         self,
         model: Callable[[int, int], nn.Module] | None = None,
-        lr: float = 0.01,
-        buffer: int = 100,
-        strength: float = 0.01,
+        lr: float = DEFAULT.lr,
+        buffer_size: int = DEFAULT.buffer_size,
+        strength: float = DEFAULT.strength,
         features: int = 100,
-        seed: int = 0,
+        seed: int = DEFAULT.seed,
     ) -> None:
-        self.model = model
-        self.lr = arguments.number("lr", lr, above=0)
-        self.buffer = arguments.whole("buffer", buffer, least=0)
-        self.strength = arguments.number("strength", strength, least=0)
-        self.features = features
-        self.seed = arguments.whole("seed", seed, least=0)
-        self._features = Features(features)
-        self._online: Online | None = None
+        self.model, self.features = model, features
+        self.lr, self.buffer_size, self.strength, self.seed = lr, buffer_size, strength, seed
+        self._options = Options(lr=lr, buffer_size=buffer_size, strength=strength, seed=seed)
+        self._encoder = FeatureEncoder(features)
+        self._network: StreamModel | None = None
 
     @property
-    def online(self) -> Online:
-        """The network and its learner, `online.learner`; made when they are first asked for."""
-        if self._online is None:
+    def network(self) -> StreamModel:
+        """The network and its learner, `network.learner`; created on first use."""
+        if self._network is None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self.seed)
-                self._online = Online(
+                self._network = StreamModel(
                     self._task,
-                    self.model or models.mlp,
+                    self.model or networks.mlp,
                     self.features,
-                    scale=self._features.running,
-                    lr=self.lr,
-                    buffer=self.buffer,
-                    strength=self.strength,
-                    seed=self.seed,
+                    scaler=self._encoder.scaler,
+                    options=self._options,
                 )
-        return self._online
+        return self._network
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any) -> None:
-        """Learn from a sample."""
-        targets = self.online.targets
-        if not isinstance(targets, Classes):
+        """Learn from one sample."""
+        targets = self.network.targets
+        if not isinstance(targets, LabelEncoder):
             y = targets.read(y)
         elif y is None or y != y:
             raise ValueError(f"y must be a label, got {y!r}")
-        row = self._features.encode(x)  # raises before anything has changed
-        self.online.learn(row[None], targets.encode([y]))
+        row = self._encoder.encode(x)  # raises before anything has changed
+        self.network.learn(row[None], targets.encode([y]))
 
     def _row(self, x: Mapping[Hashable, Any]) -> Tensor:
-        return self._features.encode(x, learn=False)[None]
+        return self._encoder.encode(x, learn=False)[None]
 
 
-class Classifier(_Network, base.Classifier):
-    """A network for any number of classes, which may come at any time, that does not forget.
+class RiverClassifier(_RiverNetwork, base.Classifier):
+    """A classifier that does not forget, for any number of classes, which may come at any time.
 
     Args:
-        model: makes the network, given how many inputs and outputs it has; two hidden layers of
-            100 if not said. The last linear layer grows with the classes.
+        model: creates the network from the number of inputs and outputs; by default an MLP with
+            two hidden layers of 100 units. The last linear layer grows with the classes.
         lr: learning rate of Adam.
-        buffer: how many samples, chosen at random from all, are kept to be learned again.
-        strength: how hard what is known is held, without units; 0 for not at all.
-        features: how many different features have a place; later ones share some by a hash.
-        seed: of the network's first weights and of the choice of samples to keep.
+        buffer_size: how many samples, a uniform sample of all, are kept for replay; 0 for none.
+        strength: strength of the regularization, without units; 0 for none.
+        features: how many different features get an input; later ones share some by a hash.
+        seed: of the network's initial weights and of the choice of samples to keep.
 
-    >>> model = Classifier()
+    >>> model = RiverClassifier()
     >>> for _ in range(30):
     ...     model.learn_one({"road": "wet", "speed": 3.0}, "brake")
     ...     model.learn_one({"road": "dry", "speed": 1.0}, "go")
@@ -170,33 +169,33 @@ class Classifier(_Network, base.Classifier):
     'brake'
     """
 
-    _task = "classes"
+    _task = "classification"
 
     @property
     def _multiclass(self) -> bool:
         return True
 
     def predict_proba_one(self, x: Mapping[Hashable, Any], **_: Any) -> dict[Any, float]:
-        """The probability of every label that has come."""
-        assert isinstance(self.online.targets, Classes)
-        labels: list[Any] = self.online.targets.names
+        """The probability of every label seen so far."""
+        assert isinstance(self.network.targets, LabelEncoder)
+        labels: list[Any] = self.network.targets.names
         if not labels:
             return {}
-        return dict(zip(labels, self.online.probabilities(self._row(x))[0].tolist(), strict=True))
+        return dict(zip(labels, self.network.probabilities(self._row(x))[0].tolist(), strict=True))
 
 
-class Regressor(_Network, base.Regressor):
-    """A network for numbers that does not forget; its parameters are those of `Classifier`.
+class RiverRegressor(_RiverNetwork, base.Regressor):
+    """A regressor that does not forget; its arguments are those of `RiverClassifier`.
 
-    >>> model = Regressor()
+    >>> model = RiverRegressor()
     >>> for speed in range(200):
     ...     model.learn_one({"speed": speed % 10}, 3.0 * (speed % 10))
     >>> 20 < model.predict_one({"speed": 8}) < 28
     True
     """
 
-    _task = "numbers"
+    _task = "regression"
 
     def predict_one(self, x: Mapping[Hashable, Any], **_: Any) -> float:
-        """The value, in the target's own units."""
-        return float(self.online.predict(self._row(x)))
+        """The value, in the units of the target."""
+        return float(self.network.predict(self._row(x)))

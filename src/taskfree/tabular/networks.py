@@ -1,4 +1,4 @@
-"""The networks that `taskfree learn` makes if it is not given one."""
+"""The default networks of `taskfree learn`, and loading your own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from torch import nn
 
-__all__ = ["convolutions", "load", "mlp"]
+__all__ = ["cnn", "load", "mlp"]
 
 
 def mlp(inputs: int, outputs: int) -> nn.Module:
-    """For tables: two hidden layers of 100.
+    """For tables: two hidden layers of 100 units.
 
     >>> sum(value.numel() for value in mlp(20, 2).parameters())
     12402
@@ -24,10 +24,10 @@ def mlp(inputs: int, outputs: int) -> nn.Module:
     )
 
 
-def convolutions(inputs: int, outputs: int) -> nn.Module:
-    """For pictures of `inputs` channels and any size: three convolutions, then the mean.
+def cnn(inputs: int, outputs: int) -> nn.Module:
+    """For images of any size with `inputs` channels: three convolutions and global pooling.
 
-    >>> sum(value.numel() for value in convolutions(3, 10).parameters())
+    >>> sum(value.numel() for value in cnn(3, 10).parameters())
     24234
     """
     return nn.Sequential(
@@ -38,9 +38,9 @@ def convolutions(inputs: int, outputs: int) -> nn.Module:
 
 
 def load(name: str) -> Callable[[int, int], nn.Module]:
-    """The function of the user's that makes a network: `module:function`.
+    """Import a function that creates a network: `module:function`.
 
-    It is called with the number of inputs (of channels, for pictures) and of outputs.
+    It is called with the number of inputs (of channels, for images) and of outputs.
     """
     module, colon, function = name.partition(":")
     if not colon:
@@ -53,4 +53,4 @@ def load(name: str) -> Callable[[int, int], nn.Module]:
         raise ValueError(f"model {name!r} cannot be imported: {error}") from error
     if not callable(made) or len(inspect.signature(made).parameters) < 2:
         raise ValueError(f"model {name!r} must be a function of the number of inputs and outputs")
-    return made  # type: ignore[no-any-return]
+    return made  # type: ignore[no-any-return]  # it is the user's

@@ -1,0 +1,50 @@
+"""How far each source has been read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from taskfree.tabular.sources import START, Position, Source
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """How many rows were read, how many were skipped, and where each source continues."""
+
+    def __init__(self) -> None:
+        self.rows = self.skipped = 0
+        self.places: dict[str, dict[str, Any]] = {}
+
+    def position(self, source: Source) -> Position:
+        """Where to continue a source."""
+        saved = self.places.get(source.name)
+        if saved is None or source.live:
+            return START
+        at = (saved["at"], saved["line"])
+        size = source.size()
+        if (size is not None and size < at[0]) or source.fingerprint(at) != saved["beginning"]:
+            raise ValueError(
+                f"{source.name} has changed since it was last read: it is shorter, or begins "
+                "differently. To learn it from the start, give it another name"
+            )
+        return at
+
+    def reached(self, source: Source, position: Position) -> None:
+        """Remember how far a source has been read."""
+        if not source.live:
+            self.places[source.name] = {
+                "at": position[0],
+                "line": position[1],
+                "beginning": source.fingerprint(position),
+            }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counts and positions."""
+        return {"rows": self.rows, "skipped": self.skipped, "places": self.places}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self.rows, self.skipped = state["rows"], state["skipped"]
+        self.places = {name: dict(saved) for name, saved in state["places"].items()}

@@ -1,0 +1,114 @@
+"""Targets: labels that may appear at any time, or numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from taskfree.tabular.scaler import RunningScaler
+from taskfree.tabular.values import RowError, is_missing
+
+__all__ = ["LabelEncoder", "RegressionTarget"]
+
+
+class LabelEncoder:
+    """Labels as class indices in order of appearance; new ones may come at any time.
+
+    >>> labels = LabelEncoder()
+    >>> labels.encode([labels.read(label) for label in ("up", "down", "up")]), labels.names
+    (tensor([0, 1, 0]), ['up', 'down'])
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def read(self, value: Any) -> str:
+        """The name of a label: 1 and 1.0 are the same."""
+        if isinstance(value, str) and value in self._numbers:
+            return value  # most are, and this is called for every row
+        if is_missing(value):
+            raise RowError("the target is missing")
+        whole = isinstance(value, float) and value.is_integer()
+        return str(int(value) if whole else value)
+
+    def encode(self, names: Sequence[str], learn: bool = True) -> Tensor:
+        """Class indices; with `learn=False`, -1 for an unknown label."""
+        for name in names if learn else ():
+            if name not in self._numbers:
+                self._numbers[name] = len(self.names)
+                self.names.append(name)
+        return torch.tensor([self._numbers.get(name, -1) for name in names])
+
+    def describe(self, target: Any) -> str:
+        """The name of a class index."""
+        return self.names[int(target)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The names."""
+        return {"names": self.names}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self.names = list(state["names"])
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+
+
+class RegressionTarget:
+    """Numbers, which the network learns standardized.
+
+    They are stored as they are and standardized when they are learned, so that a replayed sample is
+    in today's scale and not in that of the day it was stored.
+
+    >>> target = RegressionTarget()
+    >>> values = target.encode([target.read("1"), target.read("3")])
+    >>> target.standardize(values), target.restore(target.standardize(values))
+    (tensor([-1.,  1.]), tensor([1., 3.], dtype=torch.float64))
+    """
+
+    def __init__(self) -> None:
+        self.scaler = RunningScaler(1)
+
+    def read(self, value: Any) -> float:
+        """A target as a number."""
+        if is_missing(value):
+            raise RowError("the target is missing")
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise RowError(f"the target must be a number, got {value!r}") from None
+        if math.isinf(number):
+            raise RowError("the target is infinite")
+        return number
+
+    def encode(self, values: Sequence[float], learn: bool = True) -> Tensor:
+        """As they are stored."""
+        own = torch.tensor(values, dtype=torch.float64)
+        if learn:
+            self.scaler.add(own[:, None], None)
+        return own
+
+    def standardize(self, values: Tensor) -> Tensor:
+        """As the network learns them."""
+        return self.scaler.standardize(values).float()
+
+    def restore(self, outputs: Tensor) -> Tensor:
+        """The network's outputs in the units of the target."""
+        found: Tensor = outputs.double() * self.scaler.std + self.scaler.mean
+        return found
+
+    def describe(self, target: Any) -> str:
+        """A target in short."""
+        return f"{float(target):.4g}"
+
+    def state_dict(self) -> dict[str, Any]:
+        """The statistics so far."""
+        return {"running": self.scaler.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self.scaler.load_state_dict(state["running"])
