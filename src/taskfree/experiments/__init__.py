@@ -1,1 +1,0 @@
-"""The paper's experiments: one file each, with a frozen `Config` and `run(config)`."""

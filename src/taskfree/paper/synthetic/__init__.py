@@ -1,0 +1,1 @@
+"""Section 4.1: points in 4-D, two quadrants one after the other."""

@@ -1,0 +1,1 @@
+"""Triggers and strengths compared on eight changing streams."""

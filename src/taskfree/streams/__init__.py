@@ -1,1 +1,0 @@
-"""Sources of samples, one after the other, as a learner meets them."""
