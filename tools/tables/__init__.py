@@ -1,0 +1,1 @@
+"""The tables in README and docs, made from the committed results."""
