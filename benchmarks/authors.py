@@ -1,11 +1,11 @@
-"""The authors' way to do a time step, for comparison.
+"""A time step as the authors implement it, for comparison.
 
-Two forward passes, the penalty as a term that autograd differentiates, importance by one backward
-pass a sample, the buffer sorted in Python. `AuthorsWay` does it on tensors throughout;
-`AuthorsDemo` on what their public demo holds: lists of NumPy arrays that become tensors in every
-gradient step, a loss that is evaluated once for the samples and once for the sum, importance in
-NumPy. What the demo does besides, accuracies on batch and test sets after each time step, is left
-out.
+It takes two forward passes, adds the penalty as a term that autograd differentiates, estimates
+importance by one backward pass per sample, and sorts the buffer in Python. `AuthorsWay` uses
+tensors throughout. `AuthorsDemo` uses the data structures of their public demo: lists of NumPy
+arrays that are converted to tensors in every gradient step, a loss that is evaluated once for the
+samples and once for the sum, and importance in NumPy. The demo also computes accuracies on batch
+and test sets after each time step; that is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from taskfree import Plateau
 
 
 class AuthorsWay:
-    """The same method and the same result in the paper's sense; only the way differs."""
+    """The same method with the same result, in the paper's sense, implemented as the authors do."""
 
     def __init__(
         self, model: nn.Module, lr: float, repeats: int, capacity: int, strength: float
@@ -36,8 +36,8 @@ class AuthorsWay:
         self.updates = 0
 
     def learn(self, x: Tensor, y: Tensor) -> bool:
-        """One time step; whether it consolidated."""
-        new_x, new_y = self.arrive(x, y)
+        """Take one time step; return whether it consolidated."""
+        new_x, new_y = self.stored(x, y)
         for repeat in range(self.repeats):
             losses = self.evaluate(new_x, new_y)
             total = self.total(losses, new_x, new_y)
@@ -65,12 +65,12 @@ class AuthorsWay:
         self.targets = [sample[2] for sample in everything[: self.capacity]]
         return consolidated
 
-    def arrive(self, x: Tensor, y: Tensor) -> tuple[list[Any], list[Any]]:
-        """New samples, as they are held."""
+    def stored(self, x: Tensor, y: Tensor) -> tuple[list[Any], list[Any]]:
+        """New samples, as they are stored."""
         return list(x), list(y)
 
     def batch(self, samples: list[Any]) -> Tensor:
-        """Held samples as one tensor."""
+        """Stored samples as one tensor."""
         return torch.stack(samples)
 
     def evaluate(self, x: list[Any], y: list[Any]) -> Tensor:
@@ -78,7 +78,7 @@ class AuthorsWay:
         return self.loss(self.model(self.batch(x)), self.batch(y))
 
     def total(self, losses: Tensor, x: list[Any], y: list[Any]) -> Tensor:
-        """What they add to the objective."""
+        """The samples' term of the objective."""
         return losses.mean()
 
     def _consolidate(self, inputs: list[Any]) -> None:
@@ -86,27 +86,32 @@ class AuthorsWay:
         new = [torch.zeros_like(value) for value in parameters]
         for sample in inputs:
             size = self.model(self.batch([sample])).square().sum()
-            for total, gradient in zip(new, torch.autograd.grad(size, parameters), strict=True):
-                total += gradient.abs() / len(inputs)
+            for sums, gradient in zip(new, torch.autograd.grad(size, parameters), strict=True):
+                sums.add_(gradient.abs() / len(inputs))
         self.updates += 1
-        old = self.omega or [self.kept(torch.zeros_like(value)) for value in parameters]
-        self.omega = [a + (self.kept(b) - a) / self.updates for a, b in zip(old, new, strict=True)]
+        old = self.omega or [
+            self.stored_importance(torch.zeros_like(value)) for value in parameters
+        ]
+        self.omega = [
+            a + (self.stored_importance(b) - a) / self.updates
+            for a, b in zip(old, new, strict=True)
+        ]
         self.star = [value.detach().clone() for value in parameters]
 
-    def kept(self, omega: Tensor) -> Any:
-        """Importance, as it is held."""
+    def stored_importance(self, omega: Tensor) -> Any:
+        """Importance, as it is stored."""
         return omega
 
 
 class AuthorsDemo(AuthorsWay):
-    """The same on lists of NumPy arrays, as their demo holds its samples and its importance."""
+    """The same with samples and importance as NumPy arrays, as in their demo."""
 
-    def arrive(self, x: Tensor, y: Tensor) -> tuple[list[Any], list[Any]]:
-        """New samples, as they are held."""
+    def stored(self, x: Tensor, y: Tensor) -> tuple[list[Any], list[Any]]:
+        """New samples, as they are stored."""
         return list(x.numpy()), list(y.numpy())
 
     def batch(self, samples: list[Any]) -> Tensor:
-        """Held samples as one tensor."""
+        """Stored samples as one tensor."""
         return torch.from_numpy(np.asarray(samples))
 
     def evaluate(self, x: list[Any], y: list[Any]) -> Tensor:
@@ -115,9 +120,9 @@ class AuthorsDemo(AuthorsWay):
         return self.loss(self.outputs, self.labels)
 
     def total(self, losses: Tensor, x: list[Any], y: list[Any]) -> Tensor:
-        """What they add to the objective: the loss is evaluated again for it."""
+        """The samples' term of the objective: the loss is evaluated again for it."""
         return self.loss(self.outputs, self.labels).mean()
 
-    def kept(self, omega: Tensor) -> Any:
-        """Importance, as it is held."""
+    def stored_importance(self, omega: Tensor) -> Any:
+        """Importance, as it is stored."""
         return omega.numpy()

@@ -1,9 +1,9 @@
-"""Avalanche on a machine for which there is no torchvision: `avalanche_here.py SCRIPT` runs one.
+"""Avalanche without a matching torchvision: `avalanche_here.py SCRIPT` runs a script.
 
-Avalanche imports torchvision for its datasets, and torchvision's wheel may want a CUDA build of
-torch. No vision operator runs here, so the two operators that torchvision's Python code registers
-against are declared without an implementation before the import, and so is wandb, a logger that is
-not used.
+Avalanche imports torchvision for its datasets, and torchvision's wheel may require a CUDA build of
+torch. No vision operator runs here. So the two operators that torchvision's Python code needs are
+declared before the import, without an implementation. wandb, a logger that is not used, is replaced
+by an empty module.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ import warnings
 
 import torch
 
+_LIBRARIES: list[torch.library.Library] = []
+"""Operators exist as long as their library does."""
+
 
 def prepare() -> None:
-    """Declare what is missing."""
-    global operators  # they are there as long as this is
+    """Declare the missing operators and modules."""
     operators = torch.library.Library("torchvision", "DEF")
+    _LIBRARIES.append(operators)
     for name in ("nms", "qnms"):
         operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     logger = types.ModuleType("wandb")
     logger.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
     sys.modules.setdefault("wandb", logger)
-    warnings.showwarning = lambda *_, **__: None  # it warns of its own deprecations at every step
+    warnings.showwarning = lambda *_, **__: None  # deprecation warnings of its own at every step
 
 
 if __name__ == "__main__":

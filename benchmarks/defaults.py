@@ -1,9 +1,9 @@
-"""How the defaults of `taskfree learn` were chosen: streams that its comparison does not use.
+"""How the defaults of `taskfree learn` were chosen, on streams that its comparison does not use.
 
-Four streams of river's generators whose concepts change (what was right becomes wrong, labels are
-noisy) and one whose regions change (nothing becomes wrong, much can be forgotten), short and six
-times as long. Accuracy is of every row before it is learned; for the regions also at the end, over
-all of them.
+Four streams of river's generators have concept drift: old labels become wrong, and labels are
+noisy. One stream changes its regions: nothing becomes wrong, and much can be forgotten. It is used
+in two lengths, the longer six times as long. Accuracy is prequential; for the regions also the
+final accuracy over all of them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from taskfree import MAS, Hardest, Learner, Recent, Reservoir
-from taskfree.experiments import pool
-from taskfree.feed.stream import Setup, Stream
+from taskfree.paper import cache, publish, runner
+from taskfree.paper.statistics import mean_and_spread
+from taskfree.tabular.schema import Choices, Schema
+from taskfree.tabular.session import Session
 from taskfree.which import Buffer
 
 Rows = Iterator[tuple[list[float], Any]]
@@ -29,7 +30,7 @@ REGIONS, CLASSES, WIDE = 5, 3, 10
 
 
 def sea(rows: int, seed: int) -> Rows:
-    """Four concepts, one label of ten is wrong."""
+    """Four concepts; one label in ten is wrong."""
     from river.datasets import synth
 
     for number, variant in enumerate((0, 2, 1, 3)):
@@ -38,7 +39,7 @@ def sea(rows: int, seed: int) -> Rows:
 
 
 def agrawal(rows: int, seed: int) -> Rows:
-    """Who gets a loan: three concepts."""
+    """Loan decisions: three concepts."""
     from river.datasets import synth
 
     for number, concept in enumerate((0, 3, 6)):
@@ -59,7 +60,7 @@ def centroids(rows: int, seed: int) -> Rows:
 
 
 def hyperplane(rows: int, seed: int) -> Rows:
-    """A plane that turns slowly, one label of twenty is wrong."""
+    """A slowly rotating plane; one label in twenty is wrong."""
     from river.datasets import synth
 
     stream = synth.Hyperplane(
@@ -87,7 +88,7 @@ def _drawn(clusters: tuple[Tensor, Tensor], rows: int, generator: torch.Generato
 
 
 def regions(rows: int, seed: int) -> Rows:
-    """Six clusters of three classes, then six others, ...: nothing becomes wrong."""
+    """Six clusters of three classes, then six others, and so on: nothing becomes wrong."""
     clusters, generator = _regions(seed)
     for one in clusters:
         yield from _drawn(one, rows // REGIONS, generator)
@@ -117,43 +118,44 @@ def run_one(job: tuple[str, tuple[str, float, float], int, int]) -> dict[str, An
     rows = [([*x, None], str(y)) for x, y in STREAMS[name](count, seed)]
     kinds = {f"c{at}": "number" for at in range(len(rows[0][0]) - 1)} | {"y": ""}
     with tempfile.TemporaryDirectory() as folder:
-        stream = Stream(Path(folder), Setup(kinds=kinds, target="y", seed=seed))
-        model = stream.learner.model
-        stream.learner = Learner(
+        session = Session(Path(folder), Schema(Choices(target="y", seed=seed), kinds=kinds))
+        model = session.learner.model
+        session.model.learner = session.learner = Learner(
             model,
             torch.optim.Adam(model.parameters(), lr=lr, fused=True),
-            loss=stream.learner.loss,
+            loss=session.learner.loss,
             which=BUFFERS[buffer](),
             how=MAS(strength, penalty="relative") if strength else None,
         )
-        for start in range(0, len(rows), stream.setup.batch):
-            block = rows[start : start + stream.setup.batch]
-            stream.learn([stream.understand([*x[:-1], y]) for x, y in block])
+        size = session.schema.choices.batch_size
+        for start in range(0, len(rows), size):
+            block = rows[start : start + size]
+            session.learn([session.read([*x[:-1], y]) for x, y in block])
         found = {"stream": name, "buffer": buffer, "lr": lr, "strength": strength, "seed": seed,
-                 "accuracy": round(stream.metric.mean, 4)}  # fmt: skip
+                 "accuracy": round(session.metric.mean, 4)}  # fmt: skip
         if "regions" in name:
             generator = torch.Generator().manual_seed(seed + 1000)
             ends = []
             for one in _regions(seed)[0]:
-                read = [stream.understand([*x, str(y)]) for x, y in _drawn(one, 500, generator)]
+                read = [session.read([*x, str(y)]) for x, y in _drawn(one, 500, generator)]
                 xs, ys, _ = zip(*read, strict=True)
-                said = stream.predict(stream.inputs.encode(xs, learn=False))
-                right = said == stream.targets.encode(ys, learn=False)
-                ends.append(float(right.float().mean()))
-            found["at the end"] = round(mean(ends), 4)
+                predicted = session.predict(session.inputs.encode(xs, learn=False))
+                correct = predicted == session.targets.encode(ys, learn=False)
+                ends.append(float(correct.float().mean()))
+            found["at the end"] = mean_and_spread(ends)[0]
     return found
 
 
 def main() -> None:
-    """Run all and write what was found."""
+    """Run everything and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--seeds", type=int, default=3, help="from 100 on")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 100 on")
     parser.add_argument("--out", type=Path, default=Path("results/learn-defaults.json"))
     options = parser.parse_args()
     seeds = range(100, 100 + options.seeds)
     jobs = [(s, c, seed, options.rows) for c in CHOICES for s in STREAMS for seed in seeds]
-    runs = pool.run_all(run_one, jobs, describe=lambda job: f"{job[1][0]}, {job[0]}")
+    runs = runner.run_all(run_one, jobs, describe=lambda job: f"{job[1][0]}, {job[0]}")
     summary = []
     for choice in CHOICES:
         row: dict[str, Any] = dict(zip(("buffer", "lr", "strength"), choice, strict=True))
@@ -166,12 +168,12 @@ def main() -> None:
             for key in ("accuracy", "at the end"):
                 if key in own[0]:
                     name = stream if key == "accuracy" else f"{stream}, {key}"
-                    row[name] = round(mean(one[key] for one in own), 4)
+                    row[name] = mean_and_spread([one[key] for one in own])[0]
         summary.append(row)
         print(row)  # noqa: T201
     command = f"python benchmarks/defaults.py --rows {options.rows} --seeds {options.seeds}"
-    content = {"command": command, "versions": pool.versions(), "summary": summary, "runs": runs}
-    pool.write_json(options.out, content)
+    content = {"command": command, "versions": cache.versions(), "summary": summary, "runs": runs}
+    publish.write_results(options.out, content)
 
 
 if __name__ == "__main__":

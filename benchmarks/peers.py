@@ -1,6 +1,6 @@
-"""Other libraries on the same work: Avalanche on the stream, Opacus and BackPACK for gradients.
+"""Other libraries on the same task: Avalanche on the stream, Opacus and BackPACK for gradients.
 
-They are installed by `make bench` into an environment of their own.
+`make bench` installs them in a separate environment.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Batches = list[tuple[Tensor, Tensor]]
 def avalanche(
     batches: Batches, network: Callable[[], nn.Module], lr: float, repeats: int, capacity: int
 ) -> dict[str, Callable[[], None]]:
-    """Avalanche's supervised strategy on the stream, one experience a time step.
+    """Avalanche's supervised strategy on the stream, one experience per time step.
 
-    Datasets and experiences are made beforehand and logging is off: only learning is timed. The
-    replay buffer is filled by reservoir sampling, the fastest of its policies on such a stream.
+    Datasets and experiences are created beforehand and logging is off: only learning is timed. The
+    replay buffer uses reservoir sampling, the fastest of its policies on such a stream.
     """
     avalanche_here.prepare()
     from avalanche.benchmarks import benchmark_from_datasets
@@ -70,7 +70,7 @@ def per_sample(make: Callable[[], nn.Module], x: Tensor) -> dict[str, Callable[[
     from backpack.extensions import BatchGrad
     from opacus import GradSampleModule
 
-    def network() -> nn.Module:  # their hooks do not go with operations in place
+    def network() -> nn.Module:  # their hooks do not support in-place operations
         model = make().eval()
         for module in model.modules():
             if isinstance(module, nn.ReLU):
@@ -78,7 +78,7 @@ def per_sample(make: Callable[[], nn.Module], x: Tensor) -> dict[str, Callable[[
         return model
 
     sampled = GradSampleModule(network())
-    for layer in sampled.modules():  # Opacus keeps gradients of layers in training mode only
+    for layer in sampled.modules():  # Opacus stores gradients only of layers in training mode
         layer.training = not isinstance(layer, nn.Dropout)
     extended, squares = extend(network()), extend(nn.MSELoss(reduction="sum"))
 

@@ -1,14 +1,13 @@
-"""Two ranks against one process, one thread each, the same global batch. Writes results/ranks.
+"""Two ranks against one process, one thread each, with the same global batch.
 
-Starts itself as processes of a group, one after the other with one rank and with two, several
-times in turn, and reports the medians.
+It starts itself with one rank and with two, alternately and several times, and reports the medians.
+It writes results/ranks.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -21,7 +20,7 @@ import torch.multiprocessing as mp
 from torch import nn
 
 from taskfree import MAS, Every, Hardest, Learner
-from taskfree.experiments import pool
+from taskfree.paper import cache, publish
 
 CASES = {
     "MLP, 50 samples": (networks.mlp, (4,), 2, 20, 30, 200),
@@ -32,7 +31,7 @@ CASES = {
 
 
 def work(rank: int, ranks: int, meeting: str, case: str, out: str) -> None:
-    """The time of a step on this many ranks."""
+    """Measure the time per step on this many ranks."""
     torch.set_num_threads(1)
     if ranks > 1:
         dist.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=ranks)
@@ -61,16 +60,16 @@ def work(rank: int, ranks: int, meeting: str, case: str, out: str) -> None:
 
 
 def measure(case: str, ranks: int) -> float:
-    """Seconds a step."""
+    """Seconds per step."""
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "seconds")
-        arguments = (ranks, os.path.join(folder, "meeting"), case, out)
+        out = Path(folder) / "seconds"
+        arguments = (ranks, f"{folder}/meeting", case, str(out))
         mp.start_processes(work, arguments, nprocs=ranks, start_method="spawn")
-        return float(json.loads(Path(out).read_text()))
+        return float(json.loads(out.read_text()))
 
 
 def main() -> None:
-    """Measure all cases and write the table."""
+    """Measure all cases and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/ranks.json"))
     parser.add_argument("--turns", type=int, default=5)
@@ -82,8 +81,8 @@ def main() -> None:
         row = {"case": case, "one ms": one * 1e3, "two ms": two * 1e3, "faster by": one / two}
         rows.append({k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()})
         print(rows[-1])  # noqa: T201
-    content = {"command": "make bench", "versions": pool.versions(), "rows": rows}
-    pool.write_json(options.out, content)
+    content = {"command": "make bench", "versions": cache.versions(), "rows": rows}
+    publish.write_results(options.out, content)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Rows a second of `taskfree learn` on one core, against a plain loop written by hand.
+"""Rows per second of `taskfree learn` on one core, against a plain hand-written loop.
 
 The plain loop does as little as an honest one can: it reads the file with the csv module, takes the
-same steps of the same network with the same optimizer, and counts how often the outputs that it
-trains on were right. It has no buffer, no importance, no normalisation, no state on the disk, and
-falls over at the first bad row. Both take turns.
+same steps of the same network with the same optimizer, and computes the accuracy of the outputs it
+trains on. It has no buffer, no importance, no standardization, no state on disk, and it stops at
+the first bad row. Both run alternately.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from statistics import median
 import torch
 from torch import nn
 
-from taskfree.experiments import pool
-from taskfree.feed.models import mlp
+from taskfree.paper import cache, publish
+from taskfree.tabular.networks import mlp
 
 COLUMNS = 20
 
 
 def write(file: Path, rows: int) -> None:
-    """Numbers, and a label that depends on other columns in every quarter of the file."""
-    chance = random.Random(0)
-    with open(file, "w") as out:
+    """Numbers, and a label that depends on other columns in each quarter of the file."""
+    draw = random.Random(0)
+    with file.open("w") as out:
         out.write(",".join([*(f"c{number}" for number in range(COLUMNS)), "label"]) + "\n")
         for row in range(rows):
-            values = [chance.gauss(0, 1) for _ in range(COLUMNS)]
+            values = [draw.gauss(0, 1) for _ in range(COLUMNS)]
             first = 4 * (4 * row // rows)
             label = "up" if sum(values[first : first + 4]) > 0 else "down"
             out.write(",".join(f"{value:.4f}" for value in values) + f",{label}\n")
 
 
-def plain(file: Path, batch: int) -> None:
-    """The loop by hand."""
+def plain(file: Path, batch_size: int) -> None:
+    """The hand-written loop."""
     torch.manual_seed(0)
     model = mlp(COLUMNS, 2)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-    loss, right, seen = nn.CrossEntropyLoss(), 0, 0
+    loss, correct, seen = nn.CrossEntropyLoss(), 0, 0
     names: dict[str, int] = {}
-    with open(file, newline="") as rows:
+    with file.open(newline="") as rows:
         reader = csv.reader(rows)
         next(reader)
         block: list[list[float]] = []
@@ -55,24 +55,23 @@ def plain(file: Path, batch: int) -> None:
         for row in reader:
             block.append([float(value) for value in row[:-1]])
             labels.append(names.setdefault(row[-1], len(names)))
-            if len(block) == batch:
+            if len(block) == batch_size:
                 x, y = torch.tensor(block), torch.tensor(labels)
                 outputs = model(x)
-                right, seen = right + int((outputs.argmax(1) == y).sum()), seen + batch
+                correct += int((outputs.argmax(1) == y).sum())
+                seen += batch_size
                 optimizer.zero_grad()
                 loss(outputs, y).backward()
                 optimizer.step()
                 block, labels = [], []
-    print(f"plain: {right / seen:.4f}")  # noqa: T201
+    print(f"plain: {correct / seen:.4f}")  # noqa: T201
 
 
 def timed(command: list[str]) -> tuple[float, list[float]]:
-    """Seconds of a process on one core, and the MiB that it held, every half second."""
+    """The seconds that a process takes on one core, and its memory in MiB, every half second."""
     memory = []
     started = time.perf_counter()
-    process = subprocess.Popen(
-        command, preexec_fn=lambda: os.sched_setaffinity(0, {0}), stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(["taskset", "--cpu-list", "0", *command], stderr=subprocess.DEVNULL)
     while process.poll() is None:
         try:
             pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
@@ -87,17 +86,17 @@ def timed(command: list[str]) -> tuple[float, list[float]]:
 
 
 def main() -> None:
-    """Take turns, and write what was found."""
+    """Run both alternately and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--out", type=Path, default=Path("results/rows.json"))
     parser.add_argument("--plain", type=Path, help="run the plain loop on this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.plain:
-        plain(options.plain, options.batch)
+        plain(options.plain, options.batch_size)
         return
     times: dict[str, list[float]] = {"plain": [], "taskfree learn": []}
     memory: list[float] = []
@@ -105,26 +104,27 @@ def main() -> None:
         file = Path(folder) / "rows.csv"
         write(file, options.rows)
         for turn in range(options.repeats):
-            by_hand = [sys.executable, __file__, "--plain", str(file), "--batch"]
-            times["plain"].append(timed([*by_hand, str(options.batch)])[0])
+            size = ["--batch-size", str(options.batch_size)]
+            by_hand = [sys.executable, __file__, "--plain", str(file), *size]
+            times["plain"].append(timed(by_hand)[0])
             state = Path(folder) / f"state{turn}"
             ours = [sys.executable, "-m", "taskfree", "learn", str(file), "--target", "label"]
-            seconds, memory = timed([*ours, "--state", str(state), "--batch", str(options.batch)])
+            seconds, memory = timed([*ours, "--state", str(state), *size])
             times["taskfree learn"].append(seconds)
     rates = {name: options.rows / median(values) for name, values in times.items()}
     quarter = len(memory) // 4
     results = {
         "command": f"python benchmarks/rows.py --rows {options.rows} --repeats {options.repeats}",
-        "versions": pool.versions(),
-        "rows": options.rows, "columns": COLUMNS, "batch": options.batch,
+        "versions": cache.versions(),
+        "rows": options.rows, "columns": COLUMNS, "batch_size": options.batch_size,
         "seconds": {name: [round(value, 2) for value in values] for name, values in times.items()},
-        "rows a second": {name: round(rate) for name, rate in rates.items()},
+        "rows per second": {name: round(rate) for name, rate in rates.items()},
         "plain is faster by": round(rates["plain"] / rates["taskfree learn"], 3),
         "MiB after a quarter and at the end": [
             round(max(memory[: quarter + 1]), 1), round(memory[-2], 1),
         ],
     }  # fmt: skip
-    pool.write_json(options.out, results)
+    publish.write_results(options.out, results)
     print(results)  # noqa: T201
 
 

@@ -1,7 +1,8 @@
-"""Speed as ratios in one run: importance and step against plain loops. Writes results/speed.
+"""Speed as ratios within one run: importance and time step against plain loops.
 
-Every measure interleaves its contestants, so that a busy moment hits all of them, and reports the
-median of each as a ratio to the plain loop's. One thread.
+Each measurement runs its contestants alternately, so that a busy moment affects all of them, and
+reports the median of each as a ratio to that of the plain loop. One thread. It writes
+results/speed/.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 from torch import nn
 
-from taskfree import MAS, Every, Hardest, Learner, Plateau, importance, report
-from taskfree.experiments import pool, synthetic
-from taskfree.streams import ball
+from taskfree import MAS, Every, Hardest, Learner, Plateau
+from taskfree._core.model import trainable
+from taskfree.how.importance import estimate, general
+from taskfree.observe import figures
+from taskfree.paper import cache, publish
+from taskfree.paper.synthetic import ball
+from taskfree.paper.synthetic import experiment as synthetic
 from taskfree.when import Trigger
 
 LOSS = nn.CrossEntropyLoss(reduction="none")
@@ -33,7 +38,7 @@ Row = dict[str, object]
 
 
 def race(contestants: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """The median time of each contestant, taking turns."""
+    """The median time of each contestant; they run alternately."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(repeats + 1):
         for name, run in contestants.items():
@@ -45,7 +50,7 @@ def race(contestants: dict[str, Callable[[], object]], repeats: int) -> dict[str
 
 
 def rows_of(measure: str, network: str, samples: int, times: dict[str, float]) -> list[Row]:
-    """A row for each contestant, with its ratio to the first."""
+    """One row per contestant, with its ratio to the first."""
     plain = next(iter(times.values()))
     return [
         {
@@ -71,14 +76,14 @@ def importance_rows(
         torch._foreach_abs([value.grad for value in model.parameters()])
 
     def vectorised() -> None:
-        importance._vectorised(model, importance.trainable(model), x, "squared")
+        general._vectorised(model, trainable(model), x, "squared")
 
     def one_by_one() -> None:
-        importance._one_by_one(model, importance.trainable(model), x, "squared")
+        general._one_by_one(model, trainable(model), x, "squared")
 
     contestants: dict[str, Callable[[], object]] = {
         "plain forward + backward": plain,
-        "taskfree, exact": lambda: importance.estimate(model, x),
+        "taskfree, exact": lambda: estimate(model, x),
         "batch approximation, not exact": batch_approximation,
     }
     if slow:
@@ -127,7 +132,7 @@ def step_rows(
 
 
 def stream_rows(repeats: int) -> list[Row]:
-    """The synthetic stream, 400 time steps of 5 gradient steps, as a whole."""
+    """The whole synthetic stream: 400 time steps of 5 gradient steps."""
     generator = torch.Generator().manual_seed(0)
     batches = [
         batch
@@ -186,7 +191,7 @@ def stream_rows(repeats: int) -> list[Row]:
 
 
 def growth_rows(few: int) -> list[Row]:
-    """How step and importance grow with the buffer and with the network."""
+    """How the times of step and importance grow with the buffer and the network."""
     rows: list[Row] = []
     for held in (30, 100, 300, 1000):
         found = step_rows("MLP", networks.mlp(), torch.randn(4000, 4), 2, 20, held, 600 // few)
@@ -208,10 +213,10 @@ def growth_rows(few: int) -> list[Row]:
 
 
 def memory_row(model: nn.Module, x: torch.Tensor) -> Row:
-    """What a second importance update needs beyond what is stored, in copies of the parameters."""
+    """Extra memory of a second importance update, in copies of the parameters."""
     how = MAS(1.0)
     how.consolidate(model, x[:2])
-    how.pull_back(model, torch.optim.SGD(model.parameters(), lr=1e-6))
+    how.proximal_step(model, torch.optim.SGD(model.parameters(), lr=1e-6))
     parameters = sum(value.numel() * value.element_size() for value in model.parameters())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     how.consolidate(model, x)
@@ -226,7 +231,7 @@ def memory_row(model: nn.Module, x: torch.Tensor) -> Row:
 
 
 def bars(rows: list[Row], path: Path) -> None:
-    """Ratios as bars, a panel for each measure."""
+    """Draw the ratios as bars, one panel per measurement."""
     found = {
         measure: [
             row
@@ -249,29 +254,29 @@ def bars(rows: list[Row], path: Path) -> None:
         found_bars = axis.barh(
             names,
             [row["ratio"] for row in shown],
-            color=[report.COLOURS[0] if ours else "0.7" for ours in own],
+            color=[figures.COLOURS[0] if ours else "0.7" for ours in own],
         )
         axis.bar_label(found_bars, [f"{row['ratio']:.2f}" for row in shown], padding=3)
-        axis.axvline(1, color="black", linewidth=1, label="a plain loop on the same samples")
-        axis.set(title=measure.capitalize(), xlabel="time against the plain loop")
+        axis.axvline(1, color="black", linewidth=1, label="plain loop on the same samples")
+        axis.set(title=measure.capitalize(), xlabel="time relative to the plain loop")
         if measure != "step":
-            axis.set(xscale="log", xlabel="time against the plain loop (log scale)")
+            axis.set(xscale="log", xlabel="time relative to the plain loop (log scale)")
             axis.xaxis.set_major_formatter(ScalarFormatter())
         axis.margins(x=0.1, y=0.02)
         axis.invert_yaxis()
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center")
-    report.save(figure, path)
+    figures.save(figure, path)
 
 
 def growth(rows: list[Row], path: Path) -> None:
-    """Milliseconds against the size of the buffer and of the network."""
+    """Draw milliseconds against the sizes of the buffer and the network."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     panels = figure.subplots(1, 2)
-    told = {
-        "buffer": ("Buffer, MLP 4-100-100-2", "samples held"),
-        "parameters": ("Network, 20 new and 30 held samples", "parameters"),
+    titles = {
+        "buffer": ("Buffer, MLP 4-100-100-2", "samples in the buffer"),
+        "parameters": ("Network, 20 new samples and 30 in the buffer", "parameters"),
     }
-    for axis, (what, (title, label)) in zip(panels, told.items(), strict=True):
+    for axis, (what, (title, label)) in zip(panels, titles.items(), strict=True):
         for number, measure in enumerate(("step", "importance")):
             for contestant, dashes in (("plain", "--"), ("taskfree", "-")):
                 shown = [
@@ -286,16 +291,16 @@ def growth(rows: list[Row], path: Path) -> None:
                     [row["milliseconds"] for row in shown],
                     dashes,
                     marker="o",
-                    color=report.COLOURS[number],
+                    color=figures.COLOURS[number],
                     label=f"{measure}: {contestant}",
                 )
         axis.set(xscale="log", yscale="log", title=title, xlabel=label, ylabel="milliseconds")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    report.save(figure, path)
+    figures.save(figure, path)
 
 
 def main() -> None:
-    """Measure and write."""
+    """Measure everything and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/speed"))
     parser.add_argument("--quick", action="store_true", help="few repeats, no AlexNet")
@@ -304,15 +309,15 @@ def main() -> None:
     torch.manual_seed(0)
     few = 10 if options.quick else 1
     rows: list[Row] = []
-    pictures = torch.randn(100, 3, 128, 128)
+    images = torch.randn(100, 3, 128, 128)
     if not options.quick:
         large = torch.randn(100, 3, 224, 224)
         rows.append(memory_row(networks.alexnet(), large))
     rows += importance_rows("MLP", networks.mlp(), torch.randn(100, 4), 300 // few, slow=True)
-    rows += importance_rows("Tiny v2", networks.tiny(), pictures, 30 // few)
-    rows += importance_rows("Tiny v2", networks.tiny(), pictures[:20], 10 // few, slow=True)
+    rows += importance_rows("Tiny v2", networks.tiny(), images, 30 // few)
+    rows += importance_rows("Tiny v2", networks.tiny(), images[:20], 10 // few, slow=True)
     rows += step_rows("MLP", networks.mlp(), torch.randn(2000, 4), 2, 20, 30, 2000 // few)
-    rows += step_rows("Tiny v2", networks.tiny(), pictures, 3, 20, 40, 60 // few)
+    rows += step_rows("Tiny v2", networks.tiny(), images, 3, 20, 40, 60 // few)
     rows += stream_rows(max(1, 7 // few))
     rows += growth_rows(few)
     if not options.quick:
@@ -322,8 +327,8 @@ def main() -> None:
     for row in rows:
         print("  ".join(f"{value}" for value in row.values()))  # noqa: T201
     options.out.mkdir(parents=True, exist_ok=True)
-    content = {"command": "make bench", "versions": pool.versions(), "rows": rows}
-    pool.write_json(options.out / "speed.json", content)
+    content = {"command": "make bench", "versions": cache.versions(), "rows": rows}
+    publish.write_results(options.out / "speed.json", content)
     bars(rows, options.out / "speed.png")
     growth(rows, options.out / "growth.png")
 

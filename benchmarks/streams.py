@@ -1,9 +1,9 @@
-"""Real, changing streams in one pass and one order: ours as it comes against river and a network.
+"""Real, changing streams in one pass: `taskfree learn` by default, river, and a plain network.
 
-Every stream is cut into four quarters, of which every tenth row is never learned. Everybody
-predicts each other row before it learns it. At the end of each quarter all are asked about the rows
-held out of all four: forgetting is how far a quarter is at the end below the best that it was at
-one of these moments since it was learned, in the mean over all quarters but the last.
+Each stream is divided into four quarters. Every tenth row is held out. Every model predicts each
+other row before it learns it. At the end of each quarter, every model is evaluated on the held-out
+rows of all four. The forgetting of a quarter is its best accuracy at one of these evaluations since
+it was learned, minus its final accuracy; reported is the mean over all quarters but the last.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ import csv
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from time import perf_counter
 from typing import Any
 
 import torch
 
-from taskfree import data, metrics
-from taskfree.experiments import pool
-from taskfree.feed.rows import open_source
-from taskfree.feed.stream import LOOK, Stream, look
-from taskfree.streams import fashion
+from taskfree import metrics
+from taskfree.paper import cache, data, publish, runner
+from taskfree.paper.statistics import mean_and_spread
+from taskfree.paper.triggers import fashion
+from taskfree.tabular.schema import FIRST_ROWS, Choices, infer
+from taskfree.tabular.session import Session
+from taskfree.tabular.sources import open_source
 
 Rows = list[tuple[dict[str, Any], str]]
 QUARTERS = 4
@@ -35,34 +37,34 @@ QUARTERS = 4
 
 
 def electricity(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
-    """The New South Wales electricity market: will the price go up? 45,312 half hours."""
-    with open(options.electricity, newline="") as file:
+    """The New South Wales electricity market: will the price rise? 45,312 half hours."""
+    with options.electricity.open(newline="") as file:
         for row in csv.DictReader(file):
             label = row.pop("class")
             yield {name: float(value) for name, value in row.items()}, label
 
 
 def flights(_: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every third flight from New York in 2013: will it be 15 minutes late? What the plan says."""
+    """Every third flight from New York in 2013: will it be 15 minutes late? From the schedule."""
     numbers = ("month", "day", "sched_dep_time", "sched_arr_time", "distance")
-    with open(data.fetch("flights"), newline="") as file:
-        there = [row for row in csv.DictReader(file) if row["arr_delay"] not in ("", "NA")]
-    for row in sorted(there, key=lambda row: row["time_hour"])[::3]:
-        told: dict[str, Any] = {name: float(row[name]) for name in numbers}
-        told |= {name: row[name] for name in ("carrier", "origin", "dest")}
-        yield told, "late" if float(row["arr_delay"]) > 15 else "in time"
+    with data.fetch("flights").open(newline="") as file:
+        arrived = [row for row in csv.DictReader(file) if row["arr_delay"] not in ("", "NA")]
+    for row in sorted(arrived, key=lambda row: row["time_hour"])[::3]:
+        inputs: dict[str, Any] = {name: float(row[name]) for name in numbers}
+        inputs |= {name: row[name] for name in ("carrier", "origin", "dest")}
+        yield inputs, "late" if float(row["arr_delay"]) > 15 else "in time"
 
 
 def clothes(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]:
-    """Fashion-MNIST in 7x7 pixels by four cameras: as it is, inverted, turned, dark and torn."""
-    pictures, labels = fashion.load(fashion.find())
+    """Fashion-MNIST in 7x7 pixels, by quarter: original, inverted, rotated, dark with gaps."""
+    images, labels = fashion.load(fashion.find())
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(options.seed))
     kinds: list[Callable[[torch.Tensor], torch.Tensor]] = [
         lambda p: p, lambda p: 255 - p, lambda p: p.rot90(1, (1, 2)),
         lambda p: p * (torch.arange(28) % 4 > 0) / 3,
     ]  # fmt: skip
     for part, kind in zip(order[:16_000].chunk(QUARTERS), kinds, strict=True):
-        small = torch.nn.functional.avg_pool2d(kind(pictures[part].float()), 4).flatten(1)
+        small = torch.nn.functional.avg_pool2d(kind(images[part].float()), 4).flatten(1)
         for values, label in zip(small.tolist(), labels[part].tolist(), strict=True):
             yield {f"p{at}": value for at, value in enumerate(values)}, str(label)
 
@@ -70,50 +72,49 @@ def clothes(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], str]]
 STREAMS = {"electricity": electricity, "flights": flights, "clothes": clothes}
 
 
-# Who learns
+# The models
 
 
-class Ours:
+class Taskfree:
     """`taskfree learn`, or the same network without buffer and importance."""
 
     def __init__(self, folder: Path, first: Rows, seed: int, plain: bool = False) -> None:
         file = folder / "first.csv"
-        with open(file, "w", newline="") as out:
+        with file.open("w", newline="") as out:
             writer = csv.writer(out)
             writer.writerow([*first[0][0], "target"])
-            writer.writerows([*row.values(), label] for row, label in first[:LOOK])
+            writer.writerows([*row.values(), label] for row, label in first[:FIRST_ROWS])
         source = open_source(str(file))
-        kept = {"buffer": 0, "strength": 0.0} if plain else {}
-        setup = look(
-            list(source.rows()), source, target="target", task="classes", ignore=(), seed=seed,
-            **kept,
-        )  # fmt: skip
-        self.stream = Stream(folder / "state", setup)
+        choices = Choices(target="target", seed=seed)
+        if plain:
+            choices = replace(choices, buffer_size=0, strength=0.0)
+        schema = infer(list(source.rows()), source, choices, task="classification")
+        self.session = Session(folder / "state", schema)
         self._waiting: list[Any] = []
 
     def learn(self, row: dict[str, Any], label: str) -> None:
-        """Steps of as many rows as the command takes; each is predicted before it."""
-        self._waiting.append(self.stream.understand([*row.values(), label]))
-        if len(self._waiting) == self.stream.setup.batch:
-            self.stream.learn(self._waiting)
+        """Learn in batches of the command's default size; each is predicted first."""
+        self._waiting.append(self.session.read([*row.values(), label]))
+        if len(self._waiting) == self.session.schema.choices.batch_size:
+            self.session.learn(self._waiting)
             self._waiting = []
 
     def accuracy(self, rows: Rows) -> float:
-        """On rows that are not learned."""
-        stream = self.stream
-        read = [stream.understand([*row.values(), label]) for row, label in rows]
+        """The accuracy on held-out rows."""
+        session = self.session
+        read = [session.read([*row.values(), label]) for row, label in rows]
         xs, ys, _ = zip(*read, strict=True)
-        predicted = stream.predict(stream.inputs.encode(xs, learn=False))
-        return float((predicted == stream.targets.encode(ys, learn=False)).float().mean())
+        predicted = session.predict(session.inputs.encode(xs, learn=False))
+        return float((predicted == session.targets.encode(ys, learn=False)).float().mean())
 
     @property
     def metric(self) -> metrics.Prequential:
-        """How well it went."""
-        return self.stream.metric
+        """The prequential metrics."""
+        return self.session.metric
 
 
 class River:
-    """A model of river's, a row at a time, as it is meant."""
+    """A model of river, which learns one row at a time."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.metric = model, metrics.Prequential()
@@ -124,7 +125,7 @@ class River:
         return -1 if label is None else self._numbers.setdefault(str(label), len(self._numbers))
 
     def learn(self, row: dict[str, Any], label: str) -> None:
-        """Predict, count and learn."""
+        """Predict, score and learn."""
         self._answers.append((self._number(self.model.predict_one(row)), self._number(label)))
         if len(self._answers) == 64:
             predicted, actual = (torch.tensor(v) for v in zip(*self._answers, strict=True))
@@ -133,7 +134,7 @@ class River:
         self.model.learn_one(row, label)
 
     def accuracy(self, rows: Rows) -> float:
-        """On rows that are not learned."""
+        """The accuracy on held-out rows."""
         return mean(float(self.model.predict_one(row) == label) for row, label in rows)
 
 
@@ -143,7 +144,7 @@ def _river(name: str, seed: int) -> Any:
     hot = compose.SelectType(str) | preprocessing.OneHotEncoder()
     scaled = compose.SelectType(float) | preprocessing.StandardScaler()
     return {
-        "river: no change": lambda: dummy.NoChangeClassifier(),
+        "river: no change": dummy.NoChangeClassifier,
         "river: logistic regression": lambda: (
             (scaled + hot) | linear_model.SoftmaxRegression()
         ),
@@ -160,7 +161,7 @@ CONTESTANTS = (
 
 @dataclass(frozen=True)
 class Job:
-    """One contestant on one stream with one seed."""
+    """One model on one stream with one seed."""
 
     stream: str
     contestant: str
@@ -169,41 +170,43 @@ class Job:
 
 
 def run_one(job: Job) -> dict[str, Any]:
-    """One pass."""
+    """Take one pass over a stream."""
     warnings.simplefilter("ignore")
     rows = list(STREAMS[job.stream](job.options))
     size = len(rows) // QUARTERS
     parts = [rows[size * at : size * (at + 1)] for at in range(QUARTERS)]
     held_out = [part[9::10] for part in parts]
     with tempfile.TemporaryDirectory() as folder:
-        who: Ours | River
+        model: Taskfree | River
         if job.contestant.startswith("river"):
-            who = River(_river(job.contestant, job.seed))
+            model = River(_river(job.contestant, job.seed))
         else:
-            who = Ours(Path(folder), rows, job.seed, plain=job.contestant != "taskfree learn")
+            plain = job.contestant != "taskfree learn"
+            model = Taskfree(Path(folder), rows, job.seed, plain)
         accuracy, seconds = [], 0.0
         for part in parts:
             started = perf_counter()
             for at, (row, label) in enumerate(part):
                 if at % 10 != 9:
-                    who.learn(row, label)
+                    model.learn(row, label)
             seconds += perf_counter() - started
-            accuracy.append([who.accuracy(held) for held in held_out])
+            accuracy.append([model.accuracy(held) for held in held_out])
     matrix = torch.tensor(accuracy)
     lost = [float(matrix[at:-1, at].max() - matrix[-1, at]) for at in range(QUARTERS - 1)]
     return {
         "stream": job.stream, "contestant": job.contestant, "seed": job.seed,
-        "rows": who.metric.count, "accuracy": round(who.metric.mean, 4),
-        "balanced": round(who.metric.balanced, 4), "worst": round(who.metric.worst, 4),
+        "rows": model.metric.count, "accuracy": round(model.metric.mean, 4),
+        "balanced accuracy": round(model.metric.balanced_accuracy, 4),
+        "worst": round(model.metric.worst, 4),
         "at the end, all quarters": round(float(matrix[-1].mean()), 4),
         "forgetting": round(mean(lost), 4),
         "held out": [[round(value, 4) for value in line] for line in accuracy],
-        "rows a second": round(who.metric.count / seconds),
+        "rows per second": round(model.metric.count / seconds),
     }  # fmt: skip
 
 
 def main() -> None:
-    """Run all and write what was found."""
+    """Run everything and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--electricity", type=Path, required=True, help="elec.csv, with a header")
     parser.add_argument("--seeds", type=int, default=3)
@@ -217,26 +220,23 @@ def main() -> None:
         for seed in range(1 if "no change" in contestant else options.seeds)
         if not ("regression" in contestant and seed)
     ]
-    runs = pool.run_all(run_one, jobs, describe=lambda job: f"{job.contestant}, {job.stream}")
+    runs = runner.run_all(run_one, jobs, describe=lambda job: f"{job.contestant}, {job.stream}")
     summary = []
     for stream in STREAMS:
         for contestant in CONTESTANTS:
             own = [r for r in runs if (r["stream"], r["contestant"]) == (stream, contestant)]
             row: dict[str, Any] = {"stream": stream, "contestant": contestant, "seeds": len(own)}
-            for key in ("accuracy", "balanced", "at the end, all quarters", "forgetting"):
-                values = [one[key] for one in own]
-                row[key] = [
-                    round(mean(values), 4), round(stdev(values), 4) if len(values) > 1 else 0.0,
-                ]  # fmt: skip
-            row["rows a second"] = round(mean(one["rows a second"] for one in own))
+            for key in ("accuracy", "balanced accuracy", "at the end, all quarters", "forgetting"):
+                row[key] = mean_and_spread([one[key] for one in own])
+            row["rows per second"] = round(mean(one["rows per second"] for one in own))
             summary.append(row)
             print(row)  # noqa: T201
-    pool.write_json(
+    publish.write_results(
         options.out,
         {
             "command": f"python benchmarks/streams.py --electricity elec.csv "
             f"--seeds {options.seeds}",
-            "versions": pool.versions(), "summary": summary, "runs": runs,
+            "versions": cache.versions(), "summary": summary, "runs": runs,
         },
     )  # fmt: skip
 

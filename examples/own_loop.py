@@ -1,10 +1,10 @@
-"""A loop of your own, no framework: `when` and `how` alone, in five lines."""
+"""Your own training loop, without a framework: `when` and `how` in five lines."""
 
 import torch
 from torch import nn
 
 from taskfree import MAS, Settled
-from taskfree.streams import ball
+from taskfree.paper.synthetic import ball
 
 generator = torch.Generator().manual_seed(0)
 stream = [
@@ -23,8 +23,8 @@ for name, strength in {"plain": 0.0, "taskfree": 0.01}.items():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        how.pull_back(model, optimizer)  # 3
+        how.proximal_step(model, optimizer)  # 3
         if when.update(loss.item()) == "plateau":  # 4
             how.consolidate(model, x)  # 5
-    right = (model(tests).argmax(1) == answers).float().mean()
-    print(f"{name}: {100 * right:.0f} % in the first quadrant")
+    accuracy = (model(tests).argmax(1) == answers).float().mean()
+    print(f"{name}: {100 * accuracy:.0f} % in the first quadrant")

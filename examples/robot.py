@@ -1,10 +1,10 @@
-"""A robot of your own: what it has to do, and how a network learns while it drives.
+"""Your own robot: the interface it needs, and how a network learns while it drives.
 
     python examples/robot.py                   # records a short log in the simulator first
-    python examples/robot.py my.safetensors    # plays a log of yours
+    python examples/robot.py my.safetensors    # replays your log
 
-A robot is anything with `picture`, `scan` and `drive`; examples/ros2.py is one for ROS 2. Record a
-log with it first, try everything on the log, then let it drive.
+A robot is anything with `image`, `scan` and `drive`; examples/ros2.py is one for ROS 2. First
+record a log with it, then try everything on the log, then let it drive.
 """
 
 import sys
@@ -15,21 +15,22 @@ import torch
 
 from taskfree import Learner
 from taskfree.onpolicy import OnPolicy
-from taskfree.robots import Arena, Player, Recorder, Robot, RobotEnv, tiny
-from taskfree.robots.drive import SimulatedRobot
+from taskfree.paper.arena import Arena, SimulatedRobot
+from taskfree.paper.simulation import tiny_v2
+from taskfree.robot import Player, Recorder, Robot, RobotEnv
 from taskfree.which import Hardest
 
 
 def learner() -> Learner:
-    """A small network for pictures, and a buffer with as many of every action."""
-    model = tiny.network()
+    """A small network for images, with a buffer that holds equally many samples of each action."""
+    model = tiny_v2.network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loss = torch.nn.CrossEntropyLoss(reduction="none")
     return Learner(model, optimizer, loss=loss, which=Hardest(30, balanced=True))
 
 
 def record(robot: Robot, file: Path, steps: int) -> None:
-    """The laser's expert drives, and everything is kept."""
+    """The expert, which sees the laser, drives; everything is recorded."""
     recorder = Recorder(robot)
     acting = OnPolicy(RobotEnv(recorder), None, policy=lambda _, info: info["expert"], seed=0)
     for _ in range(steps):
@@ -38,14 +39,16 @@ def record(robot: Robot, file: Path, steps: int) -> None:
 
 
 def learn(robot: Robot, steps: int, budget: float | None = None) -> OnPolicy:
-    """The network drives and learns. On a real robot, `budget` keeps learning from delaying it."""
-    acting = OnPolicy(RobotEnv(robot), learner(), prepare=tiny.scaled, budget=budget, seed=0)
-    right = 0
+    """The network drives and learns. On a real robot, `budget` limits the time of learning."""
+    acting = OnPolicy(
+        RobotEnv(robot), learner(), prepare=tiny_v2.standardize, budget=budget, seed=0
+    )
+    agreed = 0
     for step, moment in zip(range(1, steps + 1), acting, strict=False):
-        right += moment.action == moment.expert
+        agreed += moment.action == moment.expert
         if step % 100 == 0:
-            print(f"step {step}: acted as the expert would {right} % of the time")
-            right = 0
+            print(f"step {step}: agreed with the expert {agreed} % of the time")
+            agreed = 0
     return acting
 
 
@@ -60,4 +63,4 @@ if __name__ == "__main__":
         record(simulated, log, steps=300)
     player = Player(log)
     done = learn(player, steps=len(player))
-    print(f"{done.frames} frames, {done.collisions} collisions, {done.put_off} put off")
+    print(f"{done.frames} frames, {done.collisions} collisions, {done.postponed} steps postponed")

@@ -1,6 +1,6 @@
-"""A ROS 2 robot (a TurtleBot 3, say) as a `taskfree.robots.Robot`: run it where rclpy is installed.
+"""A ROS 2 robot, for example a TurtleBot 3, as a `taskfree.robot.Robot`. It needs rclpy.
 
-python examples/ros2.py            # drives for ten minutes by its own network, learning
+`python examples/ros2.py`: its network drives for ten minutes, and learns.
 """
 
 import threading
@@ -16,10 +16,10 @@ from sensor_msgs.msg import Image, LaserScan
 
 
 class Ros2Robot(Node):
-    """Frame and scan in, command out.
+    """Receives images and scans, sends commands.
 
     Args:
-        hertz: control steps a second.
+        hertz: control steps per second.
     """
 
     def __init__(self, hertz: float = 5.0) -> None:
@@ -28,10 +28,10 @@ class Ros2Robot(Node):
         self._newest: dict[str, Any] = {}
         self._arrived = threading.Condition()
         self._commands = self.create_publisher(Twist, "cmd_vel", 1)
-        self.create_subscription(Image, "image_raw", lambda m: self._keep("image", m), 1)
-        self.create_subscription(LaserScan, "scan", lambda m: self._keep("scan", m), 1)
+        self.create_subscription(Image, "image_raw", lambda m: self._receive("image", m), 1)
+        self.create_subscription(LaserScan, "scan", lambda m: self._receive("scan", m), 1)
 
-    def _keep(self, name: str, message: Any) -> None:
+    def _receive(self, name: str, message: Any) -> None:
         with self._arrived:
             self._newest[name] = message
             self._arrived.notify_all()
@@ -39,18 +39,18 @@ class Ros2Robot(Node):
     def _latest(self, name: str) -> Any:
         with self._arrived:
             if not self._arrived.wait_for(lambda: name in self._newest, timeout=5):
-                raise EOFError(f"no {name} came in five seconds")
+                raise EOFError(f"no {name} arrived within five seconds")
             return self._newest[name]
 
-    def picture(self) -> np.ndarray:
-        """The newest image, red first."""
-        image = self._latest("image")
-        rows = np.frombuffer(image.data, np.uint8).reshape(image.height, image.step)
-        picture = rows[:, : 3 * image.width].reshape(image.height, image.width, 3)
-        return picture[..., ::-1].copy() if image.encoding == "bgr8" else picture.copy()
+    def image(self) -> np.ndarray:
+        """The newest image, as RGB."""
+        message = self._latest("image")
+        rows = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
+        image = rows[:, : 3 * message.width].reshape(message.height, message.width, 3)
+        return image[..., ::-1].copy() if message.encoding == "bgr8" else image.copy()
 
     def scan(self) -> np.ndarray:
-        """The newest scan, one beam a degree from straight ahead to the left."""
+        """The newest scan: one beam per degree, counterclockwise from straight ahead."""
         message = self._latest("scan")
         beams = np.asarray(message.ranges, dtype=np.float64)
         angles = np.degrees(message.angle_min + message.angle_increment * np.arange(len(beams)))

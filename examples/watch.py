@@ -1,4 +1,4 @@
-"""Learn Fashion-MNIST two classes at a time, and keep it in a folder: `taskfree watch run`."""
+"""Learn Fashion-MNIST two classes at a time, with a log for `taskfree watch run`."""
 
 import sys
 
@@ -6,34 +6,34 @@ import torch
 from torch import nn
 
 from taskfree import Learner
-from taskfree.log import Log
-from taskfree.streams import fashion
+from taskfree.observe.log import Log
+from taskfree.paper.triggers import fashion
 from taskfree.which import Reservoir
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
 names = ["t-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag",
          "boot"]  # fmt: skip
 torch.manual_seed(0)
-pictures, labels = fashion.load(fashion.find())
+images, labels = fashion.load(fashion.find())
 tests, answers = fashion.load(fashion.find(), "t10k")
 tests, answers = tests[:1000].float() / 255, answers[:1000]
 model = nn.Sequential(nn.Flatten(), nn.Linear(784, 100), nn.ReLU(), nn.Linear(100, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 learner = Learner(
     model, optimizer, loss=nn.CrossEntropyLoss(reduction="none"),
-    which=Reservoir(200),  # of classes that do not come back, some of each must be kept
+    which=Reservoir(200),  # old classes do not return: keep samples of each
 )  # fmt: skip
 log = Log("run", learner, name=lambda label: names[label])
 for step in range(steps):
     first = 2 * (step * 5 // steps)  # classes 0 and 1, then 2 and 3, ...
     chosen = ((labels == first) | (labels == first + 1)).nonzero().flatten()
     rows = chosen[torch.randint(len(chosen), (32,))]
-    report = learner.learn(pictures[rows].float() / 255, labels[rows])
-    measures = {}
+    report = learner.learn(images[rows].float() / 255, labels[rows])
+    metrics = {}
     if step % 10 == 0:
-        right = (learner.predict(tests).argmax(1) == answers).float()
+        correct = (learner.predict(tests).argmax(1) == answers).float()
         seen = range(first + 2)
-        by_class = {names[at]: right[answers == at].mean().item() for at in seen}
-        measures = {"accuracy": sum(by_class.values()) / len(by_class), "by class": by_class}
-    log(report, **measures)
-print(f"{learner.step} steps kept in run")
+        by_class = {names[at]: correct[answers == at].mean().item() for at in seen}
+        metrics = {"accuracy": sum(by_class.values()) / len(by_class), "by class": by_class}
+    log(report, **metrics)
+print(f"{learner.step} steps logged in run")

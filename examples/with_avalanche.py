@@ -1,4 +1,4 @@
-"""Avalanche: one plugin. Points of one quadrant come, then of another; the first is asked for."""
+"""Avalanche: one plugin. Points from one quadrant, then from another; tested on the first."""
 
 import torch
 from avalanche.benchmarks import benchmark_from_datasets
@@ -9,11 +9,11 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from taskfree.adapters.avalanche import Consolidation
-from taskfree.streams import ball
+from taskfree.paper.synthetic import ball
 
 
 def dataset(x, y):
-    """Avalanche's kind of dataset."""
+    """A dataset for Avalanche."""
     data = TensorDataset(x, y)
     data.targets = y.tolist()
     return as_classification_dataset(data)
@@ -38,5 +38,5 @@ for name, plugins in {
     )  # fmt: skip
     for experience in stream:
         strategy.train(experience)
-    right = (model.eval()(tests).argmax(1) == answers).float().mean()
-    print(f"{name}: {100 * right:.0f} % in the first quadrant")
+    accuracy = (model.eval()(tests).argmax(1) == answers).float().mean()
+    print(f"{name}: {100 * accuracy:.0f} % in the first quadrant")

@@ -1,4 +1,4 @@
-"""Gymnasium: the network acts, an expert labels. The robot moves to another room; and the first?"""
+"""Gymnasium: the network acts, an expert labels. One room, then another; tested on the first."""
 
 import gymnasium
 import numpy as np
@@ -7,11 +7,11 @@ from torch import nn
 
 from taskfree import Learner
 from taskfree.onpolicy import OnPolicy
-from taskfree.streams import ball
+from taskfree.paper.synthetic import ball
 
 
 class Rooms(gymnasium.Env):
-    """Is it safe to go on here (1) or not (0)? Half of the time in one room, then in another."""
+    """Is it safe to drive on here (1) or not (0)? Half of the time in one room, then in another."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -24,29 +24,29 @@ class Rooms(gymnasium.Env):
         self.at = 0
 
     def reset(self, *, seed=None, options=None):
-        """The next place, and what the expert would do there."""
+        """The next place, and the expert's action there."""
         super().reset(seed=seed)
         return self.places[self.at], {"expert": int(self.safe[self.at])}
 
     def step(self, action):
-        """Go on."""
+        """Move to the next place."""
         reward = float(action == self.safe[self.at])
         self.at += 1
-        seen, info = self.reset()
-        return seen, reward, False, False, info
+        observation, info = self.reset()
+        return observation, reward, False, False, info
 
 
-for name, parts in {
+for name, components in {
     "plain": {"when": None, "which": None, "how": None},
     "taskfree": {},
 }.items():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 100), nn.ReLU(), nn.Linear(100, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    learner = Learner(model, optimizer, loss=nn.CrossEntropyLoss(reduction="none"), **parts)
+    learner = Learner(model, optimizer, loss=nn.CrossEntropyLoss(reduction="none"), **components)
     rooms = Rooms(frames=8000)
     acting = OnPolicy(rooms, learner, recent=20, every=20)
     for _ in range(8000):
         acting.step()
-    right = (learner.predict(rooms.tests).argmax(1) == rooms.answers).float().mean()
-    print(f"{name}: {100 * right:.0f} % in the first room")
+    accuracy = (learner.predict(rooms.tests).argmax(1) == rooms.answers).float().mean()
+    print(f"{name}: {100 * accuracy:.0f} % in the first room")

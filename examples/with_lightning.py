@@ -1,4 +1,4 @@
-"""Lightning: one callback. Points of one quadrant come, then of another; the first is asked for."""
+"""Lightning: one callback. Points from one quadrant, then from another; tested on the first."""
 
 import lightning.pytorch as lightning
 import torch
@@ -6,11 +6,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from taskfree.adapters.lightning import Consolidate
-from taskfree.streams import ball
+from taskfree.paper.synthetic import ball
 
 
 class Network(lightning.LightningModule):
-    """Any LightningModule whose forward gives its outputs."""
+    """Any LightningModule whose forward returns the outputs."""
 
     def __init__(self):
         super().__init__()
@@ -21,19 +21,19 @@ class Network(lightning.LightningModule):
         return self.layers(x)
 
     def training_step(self, batch, number):
-        """The loss, as always."""
+        """The loss, as usual."""
         x, y = batch
         return nn.functional.cross_entropy(self(x), y)
 
     def configure_optimizers(self):
-        """As always."""
+        """As usual."""
         return torch.optim.SGD(self.parameters(), lr=0.2)
 
 
 generator = torch.Generator().manual_seed(0)
 points, labels = zip(*(ball.quadrant(q, 4000, generator) for q in (1, 2)), strict=True)
 samples = TensorDataset(torch.cat(points), torch.cat(labels))
-stream = DataLoader(samples, batch_size=20)  # in this order: nothing is shuffled
+stream = DataLoader(samples, batch_size=20)  # in this order, not shuffled
 tests, answers = ball.quadrant(1, 1000, generator)
 
 for name, callbacks in {
@@ -48,5 +48,5 @@ for name, callbacks in {
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
     trainer.fit(network, stream)
-    right = (network.eval()(tests).argmax(1) == answers).float().mean()
-    print(f"{name}: {100 * right:.0f} % in the first quadrant")
+    accuracy = (network.eval()(tests).argmax(1) == answers).float().mean()
+    print(f"{name}: {100 * accuracy:.0f} % in the first quadrant")

@@ -1,7 +1,7 @@
-"""Fail every system call of a save, one after the other: the old or the new state is there then.
+"""Fail every system call of a save, one after the other: the old or the new state must remain.
 
-The n-th write, fsync, open or rename of a save is made to fail: the process is killed before it,
-killed after a write of half the bytes, or told that the disk is full or broken.
+The n-th write, fsync, open or rename of a save fails: the process is killed before the call, killed
+after a write of half the bytes, or gets the error of a full or broken disk.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ WAYS = ("killed", "killed half way", "ENOSPC", "EIO")
 
 
 def inject(at: int, way: str) -> list[int]:
-    """Make the `at`-th call from now on fail; the answer counts the calls."""
+    """Make the `at`-th call from now on fail; returns a counter of the calls."""
     count = [0]
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,53 +47,59 @@ def inject(at: int, way: str) -> list[int]:
     return count
 
 
-def state(folder: Path) -> list[str]:
-    """The fingerprint of what is there."""
+def prepare(root: Path, save: Save) -> list[str]:
+    """Save a state and the next one to two folders; return their fingerprints."""
+    learner, stream = subject()
+    for _ in range(3):
+        learner.learn(*stream.next())
+    save(root / "old", learner, stream)
+    old = fingerprint(learner, stream)
+    learner.learn(*stream.next())
+    save(root / "new", learner, stream)
+    return [old, fingerprint(learner, stream)]
+
+
+def state(folder: Path) -> str:
+    """The fingerprint of the state in a folder."""
     learner, stream = subject()
     try:
-        resume(folder, learner, stream)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            resume(folder, learner, stream)
     except CheckpointError:
-        return ["nothing that can be used"]
-    return [fingerprint(learner, stream)]
+        return "nothing that can be used"
+    return fingerprint(learner, stream)
 
 
-def once(folder: Path, at: int, way: str, save: Save) -> tuple[str, bool]:
-    """What is there after a save whose `at`-th call fails, and whether there was such a call."""
+def once(root: Path, at: int, way: str, save: Save) -> bool:
+    """Save the new state over the old one, with a fault; whether there was an `at`-th call."""
 
-    def attempt() -> list[str]:
+    def attempt() -> bool:
         learner, stream = subject()
-        for _ in range(3):
-            learner.learn(*stream.next())
-        save(folder, learner, stream)
-        old = fingerprint(learner, stream)
-        learner.learn(*stream.next())
-        new = fingerprint(learner, stream)
-        (folder / "expected").write_text(f"{old} {new}")
+        resume(root / "new", learner, stream)
         count = inject(at, way)
         try:
-            save(folder, learner, stream)
+            save(root / "case", learner, stream)
         except OSError:
-            return ["failed"]
-        return ["failed" if count[0] >= at else "done"]
+            return True
+        return count[0] >= at
 
-    shutil.rmtree(folder, ignore_errors=True)
-    told = isolated(attempt)
-    old, new = (folder / "expected").read_text().split()
-    (found,) = isolated(lambda: state(folder))
-    names = {old: "old", new: "new"}
-    return names.get(found, "neither"), told != ["done"]
+    shutil.rmtree(root / "case", ignore_errors=True)
+    shutil.copytree(root / "old", root / "case")
+    return isolated(attempt) is not False  # None: it was killed
 
 
 def run(save: Save = save, ways: tuple[str, ...] = WAYS) -> dict[str, int]:
-    """Every call, every way; counts of what was there after it."""
+    """Every call, every way; return counts of the states that remained."""
     counts = {"cases": 0, "old": 0, "new": 0, "neither": 0}
-    folder = Path(tempfile.gettempdir()) / f"taskfree-faults-{os.getpid()}"
+    root = Path(tempfile.mkdtemp(prefix="taskfree-faults-"))
+    names = dict(zip(isolated(lambda: prepare(root, save)), ("old", "new"), strict=True))
     for way in ways:
         at, failed = 1, True
         while failed:
-            found, failed = once(folder, at, way, save)
+            failed = once(root, at, way, save)
             counts["cases"] += failed
-            counts[found] += 1
+            counts[names.get(state(root / "case"), "neither")] += 1
             at += 1
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(root)
     return counts

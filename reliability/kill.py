@@ -1,29 +1,26 @@
 """Kill a learner at random moments while it learns and saves, and resume it.
 
 A child process learns and saves after every step. It is killed (SIGKILL) at a random moment and
-another goes on from what is left, until all steps are learned; then it begins anew. When a child
+another continues from what is left, until all steps are learned; then it starts over. When a child
 resumes, its state must be that of the run that was never killed, at that step, bit for bit.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
-import signal
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
+from killer import Killer
 from subject import Stream, fingerprint, isolated, subject
 
 from taskfree import Learner, checkpoint
+from taskfree._core.random_state import GlobalGenerators
+from taskfree.checkpoint import format as file_format
+from taskfree.checkpoint import generations
 
 Save = Callable[[Path, Learner, Stream], None]
-Resume = Callable[[Path, Learner, Stream], None]
-STEPS = 40
 MISMATCH, LOST = 3, 4
 
 
@@ -38,20 +35,20 @@ def resume(folder: Path, learner: Learner, stream: Stream) -> None:
 
 
 def save_in_place(folder: Path, learner: Learner, stream: Stream) -> None:
-    """A control: one file, written over where it is."""
+    """A control: one file, opened for writing and then overwritten in place."""
     folder.mkdir(exist_ok=True)
-    tensors = checkpoint._collect(
-        {"learner": learner, "stream": stream, "random": checkpoint.Generators()}, copy=False
-    )
-    checkpoint._write(folder / "00000001.safetensors", tensors)
+    file = folder / "00000001.safetensors"
+    file.write_bytes(b"")
+    parts = {"learner": learner, "stream": stream, "random": GlobalGenerators()}
+    file_format.write(file, generations._collect(parts, copy=False))
 
 
 def save_without_momentum(folder: Path, learner: Learner, stream: Stream) -> None:
     """A control: the optimizer's momentum is not saved."""
-    kept = dict(learner.optimizer.state)
+    momentum = dict(learner.optimizer.state)
     learner.optimizer.state.clear()
     checkpoint.save(folder, learner=learner, stream=stream)
-    learner.optimizer.state.update(kept)
+    learner.optimizer.state.update(momentum)
 
 
 def reference(steps: int) -> list[str]:
@@ -65,7 +62,7 @@ def reference(steps: int) -> list[str]:
 
 
 def child(folder: Path, expected: list[str], save: Save) -> int:
-    """Go on from what is there, to the end; how it went."""
+    """Continue from what is there, to the end; return how it went."""
     learner, stream = subject()
     try:
         resume(folder, learner, stream)
@@ -79,34 +76,31 @@ def child(folder: Path, expected: list[str], save: Save) -> int:
     return 0 if fingerprint(learner, stream) == expected[-1] else MISMATCH
 
 
-def run(kills: int, seed: int = 0, save: Save = save, patience: float = 0.25) -> dict[str, int]:
-    """Kill so many times; count what was found."""
-    torch.set_num_threads(1)
-    chance = random.Random(seed)
-    folder = Path(tempfile.gettempdir()) / f"taskfree-kill-{os.getpid()}-{seed}"
-    expected = isolated(lambda: reference(STEPS))
+def run(
+    kills: int,
+    *,
+    steps: int = 40,
+    seed: int = 0,
+    save: Save = save,
+    by_calls: bool = False,
+    control: bool = False,
+) -> dict[str, int]:
+    """Kill this many times, a control only until it fails; return counts of what was found."""
+    root = Path(tempfile.mkdtemp(prefix="taskfree-kill-"))
+    folder, killer = root / "killed", Killer(seed, by_calls)
+    expected = isolated(lambda: reference(steps))
+    killer.measure(lambda: child(root / "whole", expected, save))
     counts = {"kills": 0, "inside a write": 0, "mismatches": 0, "lost": 0, "runs finished": 0}
+    names = {0: "runs finished", MISMATCH: "mismatches", LOST: "lost"}
     while counts["kills"] < kills:
-        process = os.fork()
-        if process == 0:
-            code = 99
-            try:
-                code = child(folder, expected, save)
-            finally:
-                os._exit(code)
-        time.sleep(chance.random() * patience)
-        os.kill(process, signal.SIGKILL)
-        _, status = os.waitpid(process, 0)
-        if os.WIFSIGNALED(status):
+        status = killer.attempt(lambda: child(folder, expected, save))
+        if status is None:
             counts["kills"] += 1
-            counts["inside a write"] += bool(list(folder.glob("*.writing")))
-        elif os.WEXITSTATUS(status) == 0:
-            counts["runs finished"] += 1
-            shutil.rmtree(folder, ignore_errors=True)
-        elif os.WEXITSTATUS(status) in (MISMATCH, LOST):
-            counts["lost" if os.WEXITSTATUS(status) == LOST else "mismatches"] += 1
-            shutil.rmtree(folder, ignore_errors=True)
+            counts["inside a write"] += any(folder.glob("*.writing*"))
         else:
-            raise RuntimeError(f"a child ended with status {status}")
-    shutil.rmtree(folder, ignore_errors=True)
+            counts[names[status]] += 1
+            shutil.rmtree(folder, ignore_errors=True)
+            if control and status:
+                break
+    shutil.rmtree(root)
     return counts

@@ -1,9 +1,10 @@
 """Change the core in every small way that mutmut knows: the tests must notice.
 
-A mutant is a copy of the library with one small change: another comparison, another number, a
-statement's value None. Texts for people are not code: a change inside a message, a name of a
-keyword in it, or a type's name for the checker is not counted. Nor is what only several processes
-do: tests/test_ranks.py holds that against one process, in processes that mutmut does not see.
+A mutant is a copy of the library with one small change: another comparison, another number, None in
+place of a value. Some changes do not count: texts for people (a message, or a name that only a
+message uses), types, which only the type checker reads, and code that only several processes run.
+tests/_core/test_distributed.py compares that code with a single process, but in processes that
+mutmut does not see.
 """
 
 from __future__ import annotations
@@ -20,21 +21,39 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-CORE = ("when", "which", "how", "importance", "learner", "guards", "checkpoint", "state", "undo")
-TESTS = (
-    "when", "which", "how", "importance", "learner", "guards", "checkpoint", "crafted", "state",
-    "undo", "bad_input", "checks", "events",
+CORE = (
+    "when/trigger", "when/plateau", "when/relative", "when/settled", "when/schedule",
+    "which/rows", "which/hardest", "which/recent", "which/reservoir",
+    "how/mas", "how/importance/exact", "how/importance/general", "how/importance/norms",
+    "learner", "_core/objective", "_core/learner_state", "_core/finite", "_core/files",
+    "_core/random_state", "_core/rollback", "_core/serialization",
+    "checkpoint/format", "checkpoint/generations",
 )  # fmt: skip
-SLOW = (
-    "which.py::test_reservoir_is_uniform_over_the_stream",
-    "learner.py::test_a_compiled_model_learns_the_same_and_shares_its_state",
-    "learner.py::test_nothing_grows_with_the_stream",
+"""Modules, by their path in src/taskfree/."""
+TESTS = (
+    "when/test_plateau.py", "when/test_relative.py", "when/test_schedule.py",
+    "when/test_settled.py", "which", "how", "checkpoint", "_core/test_files.py",
+    "_core/test_finite.py", "_core/test_random_state.py", "_core/test_rollback.py",
+    "_core/test_serialization.py", "test_learner.py", "test_on_bad.py", "test_bad_input.py",
+    "test_checks.py", "observe/test_events.py",
+)  # fmt: skip
+"""Their tests, by their path in tests/."""
+DESELECTED = (
+    "checkpoint/test_generations.py::test_a_damaged_newest_generation_is_skipped_with_a_warning",
+    "which/test_reservoir.py::test_reservoir_is_uniform_over_the_stream",
+    "test_learner.py::test_a_compiled_model_learns_the_same_and_shares_its_state",
+    "test_learner.py::test_the_state_does_not_grow_with_the_stream",
 )
-"""Tests that take seconds: every mutant that lives would wait for them."""
-RANKS = r"_ranks|_written|dist\.|joint\.places|join_all|which\.whole"
+"""A test of the stack level of a warning, to which mutmut adds frames; and tests that take seconds,
+for which every mutant that survives would wait."""
+DISTRIBUTED = (
+    r"dist\.|DistributedDataParallel|joint\.places|which\.whole|_float_buffers"
+    r"|processes\.(stack|rank|size)"
+)
+"""Code that only several processes run."""
 MUTATED = Path("mutants/src/taskfree")
 UNTESTED, SKIPPED = 33, 34
-"""How mutmut says that no test runs a function, and that a mutant was not tried."""
+"""Exit codes of mutmut: no test runs the function; the mutant was not tried."""
 
 
 def run(
@@ -43,10 +62,10 @@ def run(
     tests: tuple[str, ...] = TESTS,
     folder: Path | None = None,
 ) -> dict[str, object]:
-    """Counts of mutants by module, and the survivors; in a folder of before it goes on there."""
+    """Counts of mutants by module, and the survivors. A folder of an earlier run is continued."""
     if folder is None:
         folder = _copied(core, tests)
-        _mutmut(mutmut, folder, "taskfree.state.*")  # makes all mutants, and tries these
+        _mutmut(mutmut, folder, "taskfree._core.serialization.*")  # creates all, tries these
     _leave_out(folder / MUTATED, core)
     _mutmut(mutmut, folder)
     found = collect(folder / MUTATED, core)
@@ -56,8 +75,8 @@ def run(
 
 def _settings(core: tuple[str, ...], tests: tuple[str, ...]) -> str:
     selected = [
-        *(f"tests/test_{name}.py" for name in tests),
-        *(f"--deselect=tests/test_{name}" for name in SLOW),
+        *(f"tests/{path}" for path in tests),
+        *(f"--deselect=tests/{name}" for name in DESELECTED),
     ]
     return f"""
 [tool.mutmut]
@@ -65,25 +84,23 @@ source_paths = ["src/"]
 only_mutate = {[f"src/taskfree/{name}.py" for name in core]}
 pytest_add_cli_args_test_selection = {selected}
 pytest_add_cli_args = ["-n", "0", "-p", "no:cacheprovider"]
-also_copy = ["tests", "README.md", "pyproject.toml", "docs", "results", "CHANGELOG.md"]
+also_copy = ["tests", "pyproject.toml"]
 """
 
 
 def _copied(core: tuple[str, ...], tests: tuple[str, ...]) -> Path:
-    """A folder with all that the tests need."""
+    """A folder with everything that the tests need."""
     folder = Path(tempfile.mkdtemp(prefix="taskfree-mutants-"))
-    for name in ("src", "tests", "docs", "results"):
+    for name in ("src", "tests"):
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("README.md", "CHANGELOG.md"):
-        shutil.copy(ROOT / name, folder)
     settings = (ROOT / "pyproject.toml").read_text() + _settings(core, tests)
     (folder / "pyproject.toml").write_text(settings)
     return folder
 
 
 def _mutmut(mutmut: Path, folder: Path, *names: str) -> None:
-    """Try the mutants of these names, or all that have not been tried."""
-    with open(folder / "log", "a") as log:
+    """Try the mutants of these names, or all that have not been tried yet."""
+    with (folder / "log").open("a") as log:
         subprocess.run(
             [mutmut, "run", "--max-children", "2", *names], cwd=folder, stdout=log, stderr=log,
             env={**os.environ, "PYTHONPATH": ""}, check=True,
@@ -91,14 +108,15 @@ def _mutmut(mutmut: Path, folder: Path, *names: str) -> None:
 
 
 def _leave_out(folder: Path, core: tuple[str, ...]) -> None:
-    """Have mutmut not try what is not counted: no test can notice it, so all would be run."""
+    """Mark what does not count as not tried: no test notices it, so all tests would run."""
     for name in core:
         file = folder / f"{name}.py.meta"
-        said = json.loads(file.read_text())
-        for key, _, counts in _mutants(folder / f"{name}.py", said["exit_code_by_key"]):
-            if not counts and said["exit_code_by_key"][key] is None:
-                said["exit_code_by_key"][key] = SKIPPED
-        file.write_text(json.dumps(said))
+        meta = json.loads(file.read_text())
+        codes = meta["exit_code_by_key"]
+        for key, _, counts in _mutants(folder / f"{name}.py", codes):
+            if not counts and codes[key] is None:
+                codes[key] = SKIPPED
+        file.write_text(json.dumps(meta))
 
 
 def _mutants(file: Path, keys: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
@@ -109,11 +127,11 @@ def _mutants(file: Path, keys: Iterable[str]) -> Iterator[tuple[str, str, bool]]
         before = functions[own.rpartition("__mutmut_")[0] + "__mutmut_orig"]
         difference = _difference(before, functions[own])
         text = _only_text(before, functions[own])
-        yield key, difference, not text and not re.search(RANKS, f"{own} {difference}")
+        yield key, difference, not text and not re.search(DISTRIBUTED, f"{own} {difference}")
 
 
 def collect(folder: Path, core: tuple[str, ...] = CORE) -> dict[str, object]:
-    """What became of every mutant."""
+    """How many mutants each module has, how many were killed, and which survived."""
     modules: dict[str, dict[str, int]] = {}
     survivors = []
     for name in core:
@@ -142,7 +160,7 @@ def _functions(file: Path) -> dict[str, ast.AST]:
 
 
 def _only_text(before: ast.AST, after: ast.AST) -> bool:
-    """Whether two functions differ in texts for people only."""
+    """Whether two functions differ only in texts for people."""
     return _without_text(before) == _without_text(after)
 
 
@@ -153,40 +171,38 @@ def _without_text(function: ast.AST) -> str:
 
 
 class _Texts(ast.NodeTransformer):
-    """Takes out sentences, what is raised or warned with, and the types of variables."""
+    """Removes sentences, the arguments of errors and warnings, and the types of variables."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        """A text with a blank in it is a sentence."""
+        """A string with a space in it is a sentence."""
         if isinstance(node.value, str) and " " in node.value.strip("X"):
             return ast.Constant("")
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        """So is a text with numbers in it."""
+        """So is an f-string with a space in it."""
         texts = (part.value for part in node.values if isinstance(part, ast.Constant))
         return ast.Constant("") if any(" " in str(text) for text in texts) else node
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        """Which error it is counts; its words do not."""
+        """The type of an error counts; its message does not."""
         call = node.exc
         if isinstance(call, ast.Call):
             return ast.Raise(call.func, node.cause)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Hints, the names that a check of arguments tells, and checks of lengths while zipping."""
+        """Removes hints, names for messages, and `strict` of zip."""
         self.generic_visit(node)
-        told = ("hint", "stacklevel", "strict", "name")
-        node.keywords = [word for word in node.keywords if word.arg not in told]
-        if (
-            ast.unparse(node.func).startswith("arguments.")
-            or ast.unparse(node.func) == "batch.check"
-        ):
+        texts = ("hint", "stacklevel", "strict", "name")
+        node.keywords = [word for word in node.keywords if word.arg not in texts]
+        function = ast.unparse(node.func)
+        if function.startswith("validation.") or function == "batch.check":
             node.args = node.args[1:]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        """Types are for the checker."""
+        """Types are for the type checker."""
         self.generic_visit(node)
         node.annotation = ast.Constant("")
         return node

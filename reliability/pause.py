@@ -1,4 +1,4 @@
-"""How long a save holds up learning: AlexNet with importance and a buffer, as in the faces."""
+"""How long a save delays learning: AlexNet with importance and a buffer, as for the TV series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import networks
 
 
 def run(times: int = 5) -> dict[str, float]:
-    """Seconds that the loop is held up, in the foreground and with the thread that writes."""
+    """Seconds that the loop waits: until everything is on disk, and with a thread that writes."""
     torch.set_num_threads(1)
     model = networks.alexnet()
     learner = Learner(

@@ -1,52 +1,50 @@
-"""A plugin for pytest that breaks the library, as the environment's BROKEN says: controls."""
+"""Ways to break the library on purpose, for controls: tests must notice each of them."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from taskfree import Hardest, Learner, Plateau, Settled, checkpoint
+from taskfree import Hardest, Learner, Plateau, Settled
+from taskfree.checkpoint import format as file_format
 
 
 def buffer() -> None:
-    """The hardest buffer keeps the easiest samples."""
+    """The buffer of the hardest samples keeps the easiest."""
     update = Hardest.update
     Hardest.update = lambda self, losses: update(self, -losses)  # type: ignore[method-assign]
 
 
 def trigger() -> None:
-    """A saved trigger forgets its window."""
+    """A trigger that is loaded has lost the losses of its window."""
     for kind in (Plateau, Settled):
-        kind.load_state_dict = _without_window(kind.load_state_dict)  # type: ignore
+        kind.load_state_dict = _without_window(kind.load_state_dict)  # type: ignore[attr-defined]
 
 
 def _without_window(load: Any) -> Any:
-    def forgets(self: Any, state: Any) -> None:
+    def load_without_window(self: Any, state: Any) -> None:
         load(self, state)
         self.window = ()
 
-    return forgets
+    return load_without_window
 
 
 def momentum() -> None:
-    """A saved learner forgets its momentum."""
+    """The state of a learner lacks the optimizer's momentum."""
     state_dict = Learner.state_dict
 
-    def forgets(self: Learner) -> Any:
-        kept = dict(self.optimizer.state)
+    def without_momentum(self: Learner) -> Any:
+        momentum = dict(self.optimizer.state)
         self.optimizer.state.clear()
         state = state_dict(self)
-        self.optimizer.state.update(kept)
+        self.optimizer.state.update(momentum)
         return state
 
-    Learner.state_dict = forgets  # type: ignore[method-assign]
+    Learner.state_dict = without_momentum  # type: ignore[method-assign]
 
 
 def digest() -> None:
-    """Checkpoint files are read without being looked at."""
-    checkpoint._check_file = lambda file: None
+    """Checkpoint files are not checked before they are read."""
+    file_format.check = lambda file: None
 
 
-BROKEN = {"digest": digest, "buffer": buffer, "trigger": trigger, "momentum": momentum}
-if os.environ.get("BROKEN"):
-    BROKEN[os.environ["BROKEN"]]()
+SABOTAGE = {"digest": digest, "buffer": buffer, "trigger": trigger, "momentum": momentum}

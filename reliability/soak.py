@@ -1,7 +1,7 @@
-"""A long stream: do memory, open files or the time a step grow? Writes results/endless.json.
+"""A long stream: do memory, open files or the time per step grow? Writes results/endless.json.
 
-The stream moves on to another quadrant every 1,000 steps, so that the learner consolidates again
-and again. The first tenth is left out of the fit, for caches to fill.
+The stream changes to another quadrant every 1,000 steps, so that the learner consolidates again and
+again. The first tenth is excluded from the fit: caches fill up.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import torch
 from torch import nn
 
 from taskfree import MAS, Hardest, Learner, Plateau
-from taskfree.experiments import pool, synthetic
-from taskfree.streams import ball
+from taskfree._core import files
+from taskfree.paper import cache
+from taskfree.paper.synthetic import ball
+from taskfree.paper.synthetic import experiment as synthetic
 from taskfree.when import Decision
 
 
@@ -31,27 +33,27 @@ def resident() -> int:
 
 def open_files() -> int:
     """How many files the process has open."""
-    return len(os.listdir("/proc/self/fd"))
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-class KeepsEverything(Plateau):
-    """A control: a trigger whose window forgets nothing."""
+class StoresEverything(Plateau):
+    """A control: a trigger that stores all losses."""
 
     def update(self, loss: float) -> Decision | None:
-        """Judge the last losses, and keep all of them."""
+        """Update the trigger and store the loss, 20 times."""
         self.all = (*getattr(self, "all", ()), [loss] * 20)
         return super().update(loss)
 
 
 def slope(points: list[tuple[float, float]]) -> float:
-    """The slope of the straight line with the least squares."""
+    """The slope of the least-squares line."""
     x, y = (torch.tensor(column, dtype=torch.float64) for column in zip(*points, strict=True))
     x = x - x.mean()
     return float((x * (y - y.mean())).sum() / (x * x).sum())
 
 
 def run(steps: int, every: int, trigger: type[Plateau] = Plateau) -> dict[str, Any]:
-    """Learn `steps` time steps; measure memory and time each `every`."""
+    """Learn `steps` time steps; measure memory and time every `every` steps."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     model = synthetic.network(generator)
@@ -65,7 +67,7 @@ def run(steps: int, every: int, trigger: type[Plateau] = Plateau) -> dict[str, A
         repeats=1,
     )
     quadrants = [list(ball.batches(*ball.quadrant(q, 4000, generator), 20)) for q in (1, 2, 3, 4)]
-    memory, seconds, files, consolidations, batch = [], [], set(), 0, []
+    memory, seconds, opened, consolidations, batch = [], [], set(), 0, []
     for step in range(steps):
         x, y = quadrants[step // 1000 % 4][step % 200]
         started = perf_counter()
@@ -73,7 +75,7 @@ def run(steps: int, every: int, trigger: type[Plateau] = Plateau) -> dict[str, A
         batch.append(perf_counter() - started)
         if len(batch) == every:
             memory.append((step + 1, resident()))
-            files.add(open_files())
+            opened.add(open_files())
             seconds.append((step + 1, median(batch)))
             batch = []
     settled = len(memory) // 10
@@ -81,13 +83,13 @@ def run(steps: int, every: int, trigger: type[Plateau] = Plateau) -> dict[str, A
     return {
         "steps": steps,
         "samples": 20 * steps,
-        "open files": sorted(files),
+        "open files": sorted(opened),
         "consolidations": consolidations,
         "bytes per 1,000 steps": round(1000 * slope(memory[settled:]), 1),
         "resident MiB, first and last": [
             round(size / 2**20, 1) for _, size in (memory[settled], memory[-1])
         ],
-        "microseconds a step, first and last third": [
+        "microseconds per step, first and last third": [
             round(1e6 * median(taken for _, taken in part), 1)
             for part in (seconds[settled:third], seconds[-third:])
         ],
@@ -102,9 +104,10 @@ if __name__ == "__main__":
     options = parser.parse_args()
     result = {
         "command": f"python reliability/soak.py --steps {options.steps}",
-        "versions": pool.versions(),
+        "versions": cache.versions(),
         **run(options.steps, options.every),
     }
-    print(json.dumps(result, indent=2))  # noqa: T201
+    text = json.dumps(result, indent=2)
+    print(text)  # noqa: T201
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=2) + "\n")
+    files.write_bytes(options.out, f"{text}\n".encode())

@@ -1,15 +1,21 @@
-"""What the reliability checks put to the test: a learner with everything that could be lost."""
+"""What the reliability checks test: a learner with everything that could be lost, and forks.
+
+The process that runs the checks never runs autograd itself: a process that has run it should not
+fork. Whatever learns does so in a fork.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch._dynamo  # an optimizer imports it at its first step; children should not have to
+import torch._dynamo  # an optimizer imports it at its first step; forks should not have to
 from torch import Tensor, nn
 
 from taskfree import MAS, Every, Hardest, Learner
@@ -33,7 +39,7 @@ class Stream:
         return {"position": self.position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from a position."""
+        """Continue from a position."""
         self.position = state["position"]
 
 
@@ -53,7 +59,7 @@ def subject(**options: Any) -> tuple[Learner, Stream]:
 
 
 def fingerprint(learner: Learner, stream: Stream) -> str:
-    """A hash of all that the continuation depends on."""
+    """A digest of everything that the continuation depends on."""
     digest = hashlib.sha256(repr((stream.position, random.getstate())).encode())
     for name, value in sorted(learner.state_dict().items()):
         digest.update(name.encode())
@@ -62,19 +68,28 @@ def fingerprint(learner: Learner, stream: Stream) -> str:
     return digest.hexdigest()
 
 
-def isolated(function: Callable[[], list[str]]) -> list[str]:
-    """Run a function in a child: a process that has run autograd should not fork."""
+def isolated(function: Callable[[], Any]) -> Any:
+    """The result of a function that runs in a fork, as JSON holds it; None if it was killed."""
     here, there = os.pipe()
     process = os.fork()
     if process == 0:
+        status = 1
         try:
             os.close(here)
+            torch.set_num_threads(1)
             with os.fdopen(there, "w") as out:
-                out.write("\n".join(function()))
+                json.dump(function(), out)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
-            os._exit(0)
+            os._exit(status)
     os.close(there)
-    with os.fdopen(here) as told:
-        lines = told.read().split("\n")
-    os.waitpid(process, 0)
-    return lines
+    with os.fdopen(here) as answer:
+        text = answer.read()
+    _, status = os.waitpid(process, 0)
+    if os.WIFSIGNALED(status):
+        return None
+    if os.WEXITSTATUS(status):
+        raise RuntimeError("a fork failed")
+    return json.loads(text)
