@@ -1,4 +1,4 @@
-"""A real browser for pages: Chromium, if there is one."""
+"""A real browser for tests of pages: Chromium, if it is installed."""
 
 import re
 import shutil
@@ -7,11 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
+LIMIT = 600_000
+"""Milliseconds to wait for the browser: tests do not depend on how fast a machine is."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-def until(opened, expression, seconds=10):
-    """Wait for something to be true on a page, whatever its policy says of scripts."""
+def until(opened, expression, seconds=600):
+    """Wait until an expression is true on a page; this works under any content policy."""
     end = time.monotonic() + seconds
     while not opened.evaluate(expression):
         assert time.monotonic() < end, f"never: {expression}"
@@ -20,7 +22,7 @@ def until(opened, expression, seconds=10):
 
 @contextmanager
 def page(allow=None, **options):
-    """A page that fails the test if anything in it goes wrong but what is allowed."""
+    """A page that fails the test on any error in it that does not match `allow`."""
     file = next(filter(None, map(shutil.which, NAMES)), None)
     if file is None:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
@@ -28,8 +30,11 @@ def page(allow=None, **options):
 
     wrong = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=file, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=file, args=["--no-sandbox"], timeout=LIMIT
+        )
         opened = browser.new_page(**options)
+        opened.set_default_timeout(LIMIT)
         opened.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
         opened.on("pageerror", lambda error: wrong.append(str(error)))
         yield opened

@@ -14,13 +14,13 @@ def _rank(rank, function, ranks, meeting, arguments):
     torch.manual_seed(0)
     dist.init_process_group(
         "gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks,
-        timeout=datetime.timedelta(seconds=60),
+        timeout=datetime.timedelta(minutes=10),
     )  # fmt: skip
     function(rank, *arguments)
     dist.barrier()  # gloo aborts if a rank leaves while another is not done
     dist.destroy_process_group()
-    # What was tested is over. The interpreter's own end races with threads of gloo that are not
-    # ours to join, and aborts once in a thousand times on a busy machine.
+    # The test is over. The exit of the interpreter races with threads of gloo, which cannot be
+    # joined here, and aborts once in a thousand times on a busy machine.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

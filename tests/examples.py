@@ -1,4 +1,4 @@
-"""How many examples property tests try: `TASKFREE_EXAMPLES=100` multiplies them by a hundred."""
+"""How many examples property tests try: `TASKFREE_EXAMPLES=100` multiplies it by 100."""
 
 import os
 
@@ -8,5 +8,5 @@ FACTOR = int(os.environ.get("TASKFREE_EXAMPLES", "1"))
 
 
 def examples(number):
-    """Try so many, for tests that are slower than most or have less to vary."""
+    """Settings for a test that is slower than most, or has less to vary: try this many examples."""
     return settings(max_examples=number * FACTOR, deadline=None)

@@ -1,4 +1,4 @@
-"""Bad input: an error that names the argument, what came and what to do; and nothing changes."""
+"""Bad input raises an error that names the argument, its value and a remedy; nothing changes."""
 
 import pytest
 import torch
@@ -39,9 +39,9 @@ def not_finite(out, y):
 
 
 def with_nan(column):
-    spoiled = column.clone()
-    spoiled[2, 1] = torch.nan
-    return spoiled
+    changed = column.clone()
+    changed[2, 1] = torch.nan
+    return changed
 
 
 BAD_SAMPLES = {
@@ -52,10 +52,10 @@ BAD_SAMPLES = {
     "a number": (X, torch.tensor(1), "targets is a single value without rows"),
     "an empty tuple": ((), Y, "inputs is an empty tuple"),
     "uneven tuple": ((X, X[:2]), Y, "inputs holds tensors of 5 and of 2 rows"),
-    "another dtype": (X.double(), Y, r"inputs of float64\[4\] a sample do not fit the buffer, which"),
-    "another shape": (X[:, :3], Y, r"inputs of float32\[3\] a sample do not fit the buffer"),
-    "another structure": ((X,), Y, r"inputs of \(float32\[4\]\) a sample do not fit the buffer"),
-    "another target dtype": (X, Y.float(), r"targets of float32\[\] a sample do not fit the buffer"),
+    "another dtype": (X.double(), Y, r"inputs of float64\[4\] per sample do not fit the buffer, which"),
+    "another shape": (X[:, :3], Y, r"inputs of float32\[3\] per sample do not fit the buffer"),
+    "another structure": ((X,), Y, r"inputs of \(float32\[4\]\) per sample do not fit the buffer"),
+    "another target dtype": (X, Y.float(), r"targets of float32\[\] per sample do not fit the buffer"),
     "nan in": (with_nan(X), Y, r"nan or inf in 1 of 5 new samples \(row 2 is the first\)"),
     "inf in": (X * torch.inf, Y, r"nan or inf in 5 of 5 new samples \(row 0 is the first\)"),
     "a label out of range": (X, Y + 9, "loss refused targets of int64.*out of bounds"),
@@ -64,20 +64,20 @@ BAD_SAMPLES = {
 
 @pytest.mark.parametrize("case", BAD_SAMPLES)
 @pytest.mark.parametrize("repeats", [1, 3])
-def test_bad_samples(case, repeats):
+def test_bad_samples_are_refused(case, repeats):
     x, y, message = BAD_SAMPLES[case]
     learner = learner_in_use(repeats=repeats)
     before = snapshot(learner)
     with pytest.raises((ValueError, TypeError), match=message):
         learner.learn(x, y)
     assert_same(snapshot(learner), before)
-    learner.learn(X, Y)  # and it goes on
+    learner.learn(X, Y)  # and it continues
 
 
 @pytest.mark.parametrize(
     "which", [Hardest(6, balanced=True), Reservoir(6), Hardest(6, rescore=True)]
 )
-def test_the_buffer_is_left_alone_too(which):
+def test_a_failed_step_does_not_change_the_buffer(which):
     learner = learner_in_use(which=which)
     before = snapshot(learner)
     learner.loss = not_finite
@@ -88,7 +88,7 @@ def test_the_buffer_is_left_alone_too(which):
 
 BAD_LOSSES = {
     "reduced": (lambda out, y: nn.functional.cross_entropy(out, y), r"shape \[11\], got \[\]; make it"),
-    "one value an output": (lambda out, y: out.square(), r"one value a sample, shape \[11\], got \[11, 3\]"),
+    "one value per output": (lambda out, y: out.square(), r"one value per sample, shape \[11\], got \[11, 3\]"),
     "one value too few": (lambda out, y: CROSS_ENTROPY(out, y)[1:], r"shape \[11\], got \[10\]"),
     "not a tensor": (lambda out, y: 1.0, "got float"),
     "its own error": (lambda out, y: {}["margin"], "loss refused targets of .*'margin'"),
@@ -97,7 +97,7 @@ BAD_LOSSES = {
 
 
 @pytest.mark.parametrize("case", BAD_LOSSES)
-def test_bad_losses(case):
+def test_bad_losses_are_refused(case):
     loss, message = BAD_LOSSES[case]
     learner = learner_in_use()
     before = snapshot(learner)
@@ -108,18 +108,18 @@ def test_bad_losses(case):
     assert_same(snapshot(learner), before)
 
 
-def test_a_target_dtype_that_the_loss_refuses():
+def test_a_target_dtype_that_the_loss_does_not_take():
     model = network()
     learner = Learner(model, torch.optim.SGD(model.parameters()), loss=CROSS_ENTROPY)
     before = snapshot(learner)
     with pytest.raises(
-        ValueError, match=r"loss refused targets of float32\[\] a sample.*Long.*Float"
+        ValueError, match=r"loss refused targets of float32\[\] per sample.*Long.*Float"
     ):
         learner.learn(X, Y.float())
     assert_same(snapshot(learner), before)
 
 
-def test_learning_that_diverges_says_so():
+def test_learning_that_diverges_is_reported():
     model = nn.Linear(4, 1)
     learner = Learner(
         model, torch.optim.SGD(model.parameters(), lr=1e12), repeats=9, which=None, how=None,
@@ -131,7 +131,7 @@ def test_learning_that_diverges_says_so():
     assert_same(snapshot(learner), before)
 
 
-def test_an_interruption_in_the_middle_changes_nothing():
+def test_an_interrupt_in_the_middle_changes_nothing():
     learner = learner_in_use(repeats=3)
     before = snapshot(learner)
     calls = []
@@ -170,19 +170,19 @@ def test_a_consolidation_that_fails_changes_nothing():
     assert_same(snapshot(learner), before)
 
 
-def test_inputs_that_the_model_refuses_are_described():
+def test_inputs_that_the_model_does_not_take_are_described():
     model = network()
     learner = Learner(model, torch.optim.SGD(model.parameters()), loss=CROSS_ENTROPY)
     with pytest.raises(RuntimeError) as raised:
         learner.learn(torch.randn(5, 7), Y)
-    assert raised.value.__notes__ == ["the model was given inputs of float32[7] a sample"]
+    assert raised.value.__notes__ == ["the model was given inputs of float32[7] per sample"]
 
 
-def test_parts_that_make_no_learner():
+def test_invalid_arguments_of_a_learner():
     model = network()
     optimizer = torch.optim.SGD(model.parameters())
     complex_model = nn.Linear(2, 2, dtype=torch.complex64)
-    whole = nn.Parameter(torch.ones(3, dtype=torch.long), requires_grad=False)
+    integers = nn.Parameter(torch.ones(3, dtype=torch.long), requires_grad=False)
     lazy = nn.LazyLinear(3)
     for arguments, message in [
         ((lambda x: x, optimizer, CROSS_ENTROPY), "model must be a torch.nn.Module, got function"),
@@ -196,18 +196,18 @@ def test_parts_that_make_no_learner():
             "optimizer holds a parameter of torch.complex64",
         ),
         (
-            (model, torch.optim.SGD([*model.parameters(), whole]), CROSS_ENTROPY),
+            (model, torch.optim.SGD([*model.parameters(), integers]), CROSS_ENTROPY),
             r"optimizer holds a parameter of torch.int64, shape \[3\]; only floating point",
         ),
         ((lazy, optimizer, CROSS_ENTROPY), "model has parameters whose shape is not known yet"),
     ]:  # fmt: skip
         with pytest.raises((ValueError, TypeError), match=message):
             Learner(arguments[0], arguments[1], loss=arguments[2])
-    with pytest.raises(ValueError, match="repeats must be a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="repeats must be an integer of at least 1, got 0"):
         Learner(model, optimizer, loss=CROSS_ENTROPY, repeats=0)
 
 
-def test_inference_mode_is_refused_and_does_no_harm():
+def test_inference_mode_is_refused_and_changes_nothing():
     learner = learner_in_use()
     before = snapshot(learner)
     with (
@@ -220,20 +220,23 @@ def test_inference_mode_is_refused_and_does_no_harm():
 
 
 @pytest.mark.parametrize(
-    ("parts", "message"),
+    ("components", "message"),
     [
-        ({"when": "plateau"}, "when must be None or an object of taskfree.when, got 'plateau'"),
-        ({"which": 30}, "which must be None or an object of taskfree.which, got 30"),
-        ({"how": MAS}, "how must be None or an object of taskfree.how, got <class"),
+        (
+            {"when": "plateau"},
+            "when must be 'auto', None or an object of taskfree.when, got 'plateau'",
+        ),
+        ({"which": 30}, "which must be 'auto', None or an object of taskfree.which, got 30"),
+        ({"how": MAS}, "how must be 'auto', None or an object of taskfree.how, got <class"),
     ],
 )
-def test_parts_that_are_none(parts, message):
+def test_invalid_components(components, message):
     model = network()
     with pytest.raises(TypeError, match=message):
-        Learner(model, torch.optim.SGD(model.parameters()), loss=CROSS_ENTROPY, **parts)
+        Learner(model, torch.optim.SGD(model.parameters()), loss=CROSS_ENTROPY, **components)
 
 
-def test_lbfgs_with_a_penalty_that_its_search_does_not_see():
+def test_lbfgs_is_refused_with_a_penalty_outside_its_line_search():
     model = network()
     with pytest.raises(ValueError, match="use penalty='proximal'"):
         Learner(
@@ -242,24 +245,24 @@ def test_lbfgs_with_a_penalty_that_its_search_does_not_see():
         )  # fmt: skip
 
 
-def test_a_loss_without_parameters():
+def test_a_loss_that_depends_on_no_parameter():
     learner = learner_in_use()
     before = snapshot(learner)
     learner.loss = lambda out, y: torch.ones(len(y))
-    with pytest.raises(ValueError, match="loss does not depend on any parameter that learns"):
+    with pytest.raises(ValueError, match="loss does not depend on any trainable parameter"):
         learner.learn(X, Y)
     learner.loss = CROSS_ENTROPY
     assert_same(snapshot(learner), before)
 
 
-def test_losses_whose_mean_overflows():
+def test_finite_losses_whose_mean_overflows():
     learner = learner_in_use()
     learner.loss = lambda out, y: CROSS_ENTROPY(out, y).double() * 1e308
     with pytest.raises(NotFiniteError):
         learner.learn(X, Y)
 
 
-def test_parameters_that_are_not_finite_are_told_from_bad_data():
+def test_parameters_that_are_not_finite_are_distinguished_from_bad_data():
     learner = learner_in_use()
     with torch.no_grad():
         learner.model[0].weight[0, 0] = torch.nan
@@ -267,7 +270,7 @@ def test_parameters_that_are_not_finite_are_told_from_bad_data():
         learner.learn(X, Y)
 
 
-def test_rescored_losses_are_looked_at_too():
+def test_rescored_losses_are_checked():
     model = nn.Linear(4, 1)
     learner = Learner(
         model, torch.optim.SGD(model.parameters(), lr=1e30), which=Hardest(4, rescore=True), how=None,
@@ -279,7 +282,7 @@ def test_rescored_losses_are_looked_at_too():
     assert_same(snapshot(learner), before)
 
 
-def test_a_failed_call_leaves_the_mode_alone():
+def test_a_failed_call_keeps_the_mode_of_the_model():
     learner = learner_in_use()
     learner.model.eval()
     learner.loss = not_finite
@@ -288,7 +291,7 @@ def test_a_failed_call_leaves_the_mode_alone():
     assert not learner.model.training
 
 
-def test_a_schedule_in_a_hook_is_undone():
+def test_a_learning_rate_schedule_in_a_hook_is_undone():
     learner = learner_in_use(repeats=2)
     schedule = torch.optim.lr_scheduler.ExponentialLR(learner.optimizer, 0.5)
     learner.optimizer.register_step_post_hook(lambda *_: schedule.step())
@@ -309,7 +312,7 @@ class WritesToItsInputs(nn.Linear):
         return super().forward(x.sub_(0.5))
 
 
-def test_a_model_that_writes_to_its_inputs_would_change_the_buffer():
+def test_a_model_that_writes_to_its_inputs_is_refused_with_a_buffer():
     model = WritesToItsInputs(4, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     learner = Learner(model, optimizer, loss=CROSS_ENTROPY, which=Hardest(4))

@@ -1,11 +1,13 @@
-"""The contract checks hold for every component, and notice each way to break a contract."""
+"""Every component meets its contract, and the checks find each way to break one."""
 
 import math
 
 import pytest
 import torch
 
-from taskfree import batch, checks
+from taskfree import checks
+from taskfree._core import batch
+from taskfree.checks import triggers
 from taskfree.how import MAS
 from taskfree.when import Every, Plateau
 from taskfree.which import Hardest, Recent, Reservoir
@@ -14,11 +16,11 @@ COMPONENTS = checks.components()
 
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
-def test_every_component_of_the_package(component):
+def test_every_component_meets_its_contract(component):
     component.check(component.make)
 
 
-def test_none_is_left_out():
+def test_no_component_is_left_out():
     names = {component.name.split("(")[0] for component in COMPONENTS}
     assert names == {
         "Plateau", "RelativePlateau", "Settled", "At", "Every", "Never", "Hardest", "Recent", "Reservoir", "MAS",
@@ -30,7 +32,7 @@ def plateau():
     return Plateau(window=5, mean=0.5, variance=0.1)
 
 
-class Talks(Plateau):
+class AnswersNothing(Plateau):
     def update(self, loss):
         return super().update(loss) or "nothing"
 
@@ -54,7 +56,7 @@ class Random(Every):
         return "plateau" if torch.rand(1) < 0.5 else None
 
 
-class Hoards(Every):
+class Grows(Every):
     def __init__(self, n):
         super().__init__(n)
         self.all = []
@@ -102,17 +104,20 @@ class SavesNumbers(Every):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Talks(5, 0.5, 0.1), "must answer 'plateau', 'peak' or None, got 'nothing'"),
+        (
+            lambda: AnswersNothing(5, 0.5, 0.1),
+            "must answer 'plateau', 'peak' or None, got 'nothing'",
+        ),
         (lambda: Always(5, 0.5, 0.1), "only an armed trigger"),
         (lambda: ForgetsToArm(5, 0.5, 0.1), "a peak must leave the trigger armed"),
         (lambda: Random(3), "two new triggers must decide alike"),
-        (lambda: Hoards(3), "must not grow"),
+        (lambda: Grows(3), "must not grow"),
         (lambda: ForgetsTheWindow(5, 0.5, 0.1), "a loaded state must be what was saved"),
         (lambda: ChangesInPlace(3), "must be replaced, not changed in place"),
         (lambda: SavesNumbers(3), "state_dict must map names to tensors, got 'since': int"),
     ],
 )
-def test_a_broken_trigger_is_noticed(make, message):
+def test_a_broken_trigger_is_found(make, message):
     with pytest.raises(AssertionError, match=message):
         checks.check_trigger(make)
 
@@ -132,7 +137,7 @@ class Doubles(Hardest):
                 column[: len(self)] = column[:1].clone()
 
 
-class MixesUp(Hardest):
+class MixesTargets(Hardest):
     def update(self, losses):
         super().update(losses)
         held = self._targets[: len(self)]
@@ -146,7 +151,7 @@ class KeepsOldLosses(Recent):
 
 
 class Borrows(Recent):
-    """Keeps the caller's tensors instead of copies."""
+    """Holds the caller's tensors instead of copies."""
 
     def join(self, inputs, targets):
         joint = super().join(inputs, targets)
@@ -161,12 +166,12 @@ class NewFirst(Recent):
         return tuple(batch.apply(lambda column: column.flip(0), part) for part in joint)
 
 
-class TakesAnything(Recent):
+class AcceptsAnything(Recent):
     def check(self, inputs, targets):
         pass
 
 
-class LosesItsKeys(Reservoir):
+class LosesItsGenerator(Reservoir):
     def load_state_dict(self, state):
         super().load_state_dict(state)
         self._generator = torch.Generator().manual_seed(7).get_state()
@@ -177,15 +182,15 @@ class LosesItsKeys(Reservoir):
     [
         (lambda: Overflows(7), "must hold 1 to `capacity` samples"),
         (lambda: Doubles(7), "must not hold a sample twice"),
-        (lambda: MixesUp(7), "keep inputs and targets together"),
+        (lambda: MixesTargets(7), "keep inputs and targets together"),
         (lambda: KeepsOldLosses(7), "take over the fresh losses"),
         (lambda: Borrows(7), "not hold a sample twice|inputs and targets|fresh losses|copied"),
         (lambda: NewFirst(7), "join must give the samples held, followed by the new ones"),
-        (lambda: TakesAnything(7), "check must refuse"),
-        (lambda: LosesItsKeys(7), "a loaded state must be what was saved"),
+        (lambda: AcceptsAnything(7), "check must refuse"),
+        (lambda: LosesItsGenerator(7), "a loaded state must be what was saved"),
     ],
 )
-def test_a_broken_buffer_is_noticed(make, message):
+def test_a_broken_buffer_is_found(make, message):
     with pytest.raises(AssertionError, match=message):
         checks.check_buffer(make)
 
@@ -216,9 +221,9 @@ class MovesTheModel(MAS):
 
 
 class PushesAway(MAS):
-    def pull_back(self, model, optimizer):
+    def proximal_step(self, model, optimizer):
         self.strength = -abs(self.strength)
-        super().pull_back(model, optimizer)
+        super().proximal_step(model, optimizer)
 
 
 class ForgetsTheCount(MAS):
@@ -238,32 +243,32 @@ class Negative(MAS):
     ("make", "message"),
     [
         (lambda: AnchorsByReference(1.0), "the anchor must be a copy"),
-        (lambda: HoldsFrozen(1.0), "frozen ones not"),
+        (lambda: HoldsFrozen(1.0), "frozen ones are not"),
         (lambda: LeavesEval(1.0), "must keep the mode"),
         (lambda: MovesTheModel(1.0), "must leave the model as it is"),
-        (lambda: PushesAway(1.0), "the pull must go back towards it"),
+        (lambda: PushesAway(1.0), "the penalty must go back towards it"),
         (lambda: ForgetsTheCount(1.0), "a loaded state must be what was saved"),
         (lambda: Negative(1.0), "importance must be 0 or more"),
-        (lambda: MAS(0.0), "the pull must go back towards it"),
+        (lambda: MAS(0.0), "the penalty must go back towards it"),
     ],
 )
-def test_a_broken_importance_is_noticed(make, message):
+def test_a_broken_regularizer_is_found(make, message):
     with pytest.raises(AssertionError, match=message):
-        checks.check_importance(make)
+        checks.check_regularizer(make)
 
 
-def test_a_long_window_is_fine():
+def test_a_long_window_meets_the_contract():
     checks.check_trigger(lambda: Plateau(window=150, mean=0.5, variance=0.1))
 
 
-def test_checks_leave_the_random_generator_alone():
+def test_checks_do_not_change_the_random_generator():
     before = torch.get_rng_state()
-    checks.check_importance(lambda: MAS(1.0))
+    checks.check_regularizer(lambda: MAS(1.0))
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_the_losses_of_the_trigger_check_find_plateaus_and_peaks():
     trigger = plateau()
-    decisions = [trigger.update(loss) for loss in checks._losses(300)]
+    decisions = [trigger.update(loss) for loss in triggers._losses(300)]
     assert {"plateau", "peak"} < set(decisions)
-    assert not any(math.isnan(loss) for loss in checks._losses(300))
+    assert not any(math.isnan(loss) for loss in triggers._losses(300))

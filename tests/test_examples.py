@@ -1,25 +1,24 @@
-"""The examples run. ROS 2 is not here: its messages are stood in for, and the node's own code runs."""
+"""The examples run. ROS 2 is not installed: stubs replace its messages, and the node's code runs."""
 
 import importlib.util
 import subprocess
 import sys
-import time
 import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from taskfree.streams import fashion
+from taskfree.paper.triggers import fashion
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def test_a_robot_of_ones_own(tmp_path):
+def test_your_own_robot(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import torch; torch.set_num_threads(1);"
         "import robot; from pathlib import Path;"
-        "from taskfree.robots import Arena, Player; from taskfree.robots.drive import SimulatedRobot;"
+        "from taskfree.paper.arena import Arena, SimulatedRobot; from taskfree.robot import Player;"
         "simulated = SimulatedRobot(Arena()); simulated.put(0.5, 0.0, 1.5);"
         f"log = Path({str(tmp_path)!r}) / 'log'; robot.record(simulated, log, 100);"
         "done = robot.learn(Player(log), 100); print(done.frames, done.learner.step)"
@@ -27,18 +26,18 @@ def test_a_robot_of_ones_own(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.splitlines()
-    assert first.startswith("step 100: acted as the expert would")
+    assert first.startswith("step 100: agreed with the expert")
     assert last == "100 10"
 
 
-def test_a_run_to_be_watched(tmp_path):
+def test_a_run_to_watch(tmp_path):
     try:
         fashion.find()
     except (OSError, ValueError) as error:
         pytest.skip(str(error))
     command = [sys.executable, "-W", "ignore", str(EXAMPLES / "watch.py"), "20"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout == "20 steps kept in run\n", done.stderr
+    assert done.stdout == "20 steps logged in run\n", done.stderr
     assert (tmp_path / "run" / "losses.f32").stat().st_size == 80
 
 
@@ -75,15 +74,15 @@ def ros2(monkeypatch):
     return module
 
 
-def test_the_ros2_robot_turns_messages_into_pictures_and_scans(ros2):
+def test_the_ros2_robot_converts_messages_to_images_and_scans(ros2):
     robot = ros2.Ros2Robot(hertz=50)
-    picture = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
-    padded = np.concatenate([picture[..., ::-1].reshape(4, 18), np.zeros((4, 2), np.uint8)], 1)
+    image = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
+    padded = np.concatenate([image[..., ::-1].reshape(4, 18), np.zeros((4, 2), np.uint8)], 1)
     robot.subscribed["image_raw"](
         types.SimpleNamespace(data=padded.tobytes(), height=4, width=6, step=20, encoding="bgr8")
     )
-    assert np.array_equal(robot.picture(), picture)
-    # a scanner of 720 beams that begins behind: the beam straight ahead is in the middle
+    assert np.array_equal(robot.image(), image)
+    # a scanner of 720 beams that starts behind: the beam straight ahead is in the middle
     beams = np.arange(720) / 100
     robot.subscribed["scan"](
         types.SimpleNamespace(ranges=beams, angle_min=-np.pi, angle_increment=np.pi / 360)
@@ -96,17 +95,35 @@ def test_the_ros2_robot_turns_messages_into_pictures_and_scans(ros2):
     assert scan[180] == 0.0
 
 
-def test_the_ros2_robot_drives_at_its_rate(ros2):
+class Clock:
+    """Stands in for the module `time`: time passes only in sleep."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        assert seconds >= 0
+        self.now += seconds
+
+
+def test_the_ros2_robot_drives_at_its_rate(ros2, monkeypatch):
+    monkeypatch.setattr(ros2, "time", clock := Clock())
     robot = ros2.Ros2Robot(hertz=50)
-    started = time.monotonic()
-    for _ in range(5):
+    moments = []
+    for late in (0, 0.015, 0, 0.1, 0):  # seconds that the loop takes before the command
+        clock.now += late
         robot.drive(0.2, -0.5)
-    assert time.monotonic() - started > 0.08
+        moments.append(clock.now - 100)
+    # it waits for the next period; a command that is too late moves the periods after it
+    assert moments == pytest.approx([0.02, 0.04, 0.06, 0.16, 0.18])
     assert [(m.linear.x, m.angular.z) for m in robot.published] == [(0.2, -0.5)] * 5
 
 
-def test_the_ros2_robot_says_when_nothing_comes(ros2, monkeypatch):
+def test_the_ros2_robot_raises_if_nothing_arrives(ros2, monkeypatch):
     robot = ros2.Ros2Robot()
     monkeypatch.setattr(robot._arrived, "wait_for", lambda *_, timeout: False)
-    with pytest.raises(EOFError, match="no image came in five seconds"):
-        robot.picture()
+    with pytest.raises(EOFError, match="no image arrived within five seconds"):
+        robot.image()

@@ -1,20 +1,20 @@
-"""Results do not move, and checkpoints written before the packages still load."""
+"""Results do not change, and checkpoints of the first version still load."""
 
 import json
 import shutil
 
 import pytest
 import torch
-from golden import runs
 
+from golden import runs
 from taskfree import checkpoint
-from taskfree.feed import learn
+from taskfree.cli import learn
 
 EXPECTED = json.loads((runs.HERE / "expected.json").read_text())
 
 
 def assert_expected(found, expected):
-    """Bit for bit where this machine rounds as the one that wrote it; otherwise about."""
+    """Bit for bit if this machine rounds as the one that wrote them; otherwise approximately."""
     if runs.arithmetic() == EXPECTED["arithmetic"]:
         assert found == {name: list(value) for name, value in expected.items()}
     else:
@@ -22,7 +22,7 @@ def assert_expected(found, expected):
 
 
 @pytest.mark.parametrize("name", runs.LEARNERS)
-def test_a_learner_becomes_what_it_became(name):
+def test_a_learner_ends_in_the_same_state(name):
     learner = runs.LEARNERS[name]()
     torch.manual_seed(1)
     reports = runs.learned(learner, range(runs.STEPS))
@@ -48,7 +48,9 @@ def test_an_old_state_of_taskfree_learn_continues(target, tmp_path, monkeypatch)
     runs.write_table(tmp_path)
     shutil.copytree(runs.HERE / target, tmp_path / target)
     session = learn.run(
-        learn.Config("table.csv", tmp_path / target, target, task=runs.TARGETS[target])
+        learn.Learn(
+            source="table.csv", state=tmp_path / target, target=target, task=runs.TARGETS[target]
+        )
     )
     assert session.learner.step > 0
     found = runs.summary(runs.content(session.learner, []))
@@ -57,12 +59,10 @@ def test_an_old_state_of_taskfree_learn_continues(target, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("target", runs.TARGETS)
-def test_taskfree_learn_becomes_what_it_became(target, tmp_path, monkeypatch):
+def test_taskfree_learn_ends_in_the_same_state(target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runs.write_table(tmp_path)
-    config = learn.Config(
-        "table.csv", tmp_path / "state", target, batch=8, buffer=50, task=runs.TARGETS[target]
-    )
-    found = runs.summary(runs.content(learn.run(config).learner, []))
+    session = learn.run(runs.learn_command(target, tmp_path / "state"))
+    found = runs.summary(runs.content(session.learner, []))
     found.pop("random")
     assert_expected(found, EXPECTED["learn"][target])

@@ -1,4 +1,4 @@
-"""A head that grows: what was known is known, bit for bit, and what is new can be learned."""
+"""Growing outputs: the old ones are kept bit for bit, and the new ones can be learned."""
 
 import copy
 
@@ -28,12 +28,12 @@ OPTIMIZERS = {
 def make(optimizer="SGD", **options):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    parts = {"when": Every(10), "which": Hardest(20), "how": MAS(0.05, penalty="relative")}
+    components = {"when": Every(10), "which": Hardest(20), "how": MAS(0.05, penalty="relative")}
     return Learner(
         model,
         OPTIMIZERS[optimizer](model.parameters()),
         loss=nn.CrossEntropyLoss(reduction="none"),
-        **(parts | options),
+        **(components | options),
     )
 
 
@@ -45,7 +45,7 @@ def learn(learner, steps, classes, seed=0):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_everything_known_stays_and_the_new_classes_are_learned(name):
+def test_old_outputs_are_kept_and_new_classes_are_learned(name):
     learner = make(name)
     learn(learner, 35, classes=2)
     x = torch.randn(50, 4)
@@ -56,7 +56,7 @@ def test_everything_known_stays_and_the_new_classes_are_learned(name):
 
     grow(learner, 4)
 
-    assert learner.model[2].weight is weight, "everyone who holds it sees it grow"
+    assert learner.model[2].weight is weight, "the same object, which others may hold"
     after = learner.predict(x)
     assert torch.equal(after[:, :2], before[0])
     assert (after[:, 2:] == 0).all()
@@ -88,7 +88,7 @@ def test_a_grown_learner_resumes_bit_for_bit():
         assert torch.equal(a, b)
 
 
-def test_a_step_that_fails_after_growth_is_taken_back():
+def test_a_step_that_fails_after_growing_is_undone():
     learner = make(repeats=2)
     learn(learner, 25, classes=2)
     grow(learner, 3)
@@ -100,18 +100,18 @@ def test_a_step_that_fails_after_growth_is_taken_back():
         assert torch.equal(value, before[key]), key
 
 
-def test_known_classes_are_held_and_new_ones_free():
+def test_old_classes_are_protected_and_new_ones_are_free():
     learner = make(how=MAS(1e6, penalty="relative"))
     learn(learner, 35, classes=2)
     grow(learner, 3)
-    learn(learner, 4, classes=3, seed=1)  # the next consolidation comes later
+    learn(learner, 4, classes=3, seed=1)  # before the next consolidation
     important = learner.how.importance["2.weight"][:2] > learner.how._mean()
     moved = (learner.model[2].weight - learner.how.anchor["2.weight"]).abs()
     assert moved[:2][important].max() < 1e-4
     assert moved[2].max() > 1e-3
 
 
-def test_a_layer_without_bias_and_a_named_one():
+def test_a_named_layer_without_bias_grows():
     class Two(nn.Module):
         def __init__(self):
             super().__init__()
@@ -135,15 +135,15 @@ def test_a_layer_without_bias_and_a_named_one():
 
 
 @pytest.mark.parametrize(
-    ("do", "message"),
+    ("call", "message"),
     [
-        (lambda: grow(make(), 1), "outputs must be a whole number of at least 2, got 1"),
+        (lambda: grow(make(), 1), "outputs must be an integer of at least 2, got 1"),
         (lambda: grow(make(), 3, layer="head"), "got 'head'; there is '0', '2'"),
     ],
 )
-def test_what_makes_no_sense(do, message):
+def test_invalid_arguments_of_grow(call, message):
     with pytest.raises(ValueError, match=message):
-        do()
+        call()
 
 
 def test_lbfgs_cannot_grow():
@@ -156,30 +156,30 @@ def test_lbfgs_cannot_grow():
     assert model.out_features == 2
 
 
-def test_a_model_whose_head_was_replaced_is_held_where_it_was_known():
+def test_fit_protects_the_old_outputs_of_a_replaced_layer():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     how = MAS(1e6)
     how.consolidate(model, torch.randn(20, 3))
-    how.pull_back(model, optimizer)  # it has looked at the model
+    how.proximal_step(model, optimizer)  # caches the parameters of the model
     head = nn.Linear(4, 3)
     with torch.no_grad():
         head.weight[:2], head.bias[:2] = model[2].weight, model[2].bias
     model[2] = head
-    known = model[2].weight[:2].detach().clone()
+    old = model[2].weight[:2].detach().clone()
     fit(how, model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     before = head.weight[2].detach().clone()
     with torch.no_grad():
         head.weight += 1
-    how.pull_back(model, optimizer)
-    torch.testing.assert_close(head.weight[:2], known, atol=1e-3, rtol=0)
-    assert torch.equal(head.weight[2], before + 1), "what is new is free"
+    how.proximal_step(model, optimizer)
+    torch.testing.assert_close(head.weight[:2], old, atol=1e-3, rtol=0)
+    assert torch.equal(head.weight[2], before + 1), "new outputs are free"
     how.consolidate(model, torch.randn(20, 3))
 
 
-def test_a_model_that_has_become_smaller_is_refused():
+def test_fit_refuses_a_smaller_model():
     how = MAS(1.0)
     how.consolidate(nn.Linear(3, 4), torch.randn(5, 3))
     with pytest.raises(ValueError, match="weight has become smaller, \\[2, 3\\] after \\[4, 3\\]"):

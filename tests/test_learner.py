@@ -1,6 +1,8 @@
 import copy
+import gc
 import inspect
 import math
+import weakref
 from statistics import median
 
 import pytest
@@ -18,7 +20,6 @@ from taskfree import (
     Recent,
     RelativePlateau,
     Reservoir,
-    Settled,
 )
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
@@ -36,14 +37,14 @@ def stream(steps, seed=1, dtype=torch.float32, samples=6):
         yield x.to(dtype), (y + step // (steps // 2)) % 3
 
 
-def full(model, optimizer=None, repeats=2, **parts):
+def full(model, optimizer=None, repeats=2, **components):
     optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
-    parts = {
+    components = {
         "when": Plateau(window=3, mean=2.0, variance=0.5),
         "which": Hardest(10),
         "how": MAS(1.0),
-    } | parts
-    return Learner(model, optimizer, loss=CROSS_ENTROPY, repeats=repeats, **parts)
+    } | components
+    return Learner(model, optimizer, loss=CROSS_ENTROPY, repeats=repeats, **components)
 
 
 @pytest.mark.parametrize("make", [
@@ -52,7 +53,7 @@ def full(model, optimizer=None, repeats=2, **parts):
     lambda p: torch.optim.Adam(p, lr=0.01),
 ])  # fmt: skip
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_without_parts_it_is_bit_for_bit_a_plain_loop(make, dtype):
+def test_without_components_it_is_plain_online_learning_bit_for_bit(make, dtype):
     model = mlp(dtype)
     plain = copy.deepcopy(model)
     learner = Learner(
@@ -71,7 +72,7 @@ def test_without_parts_it_is_bit_for_bit_a_plain_loop(make, dtype):
         assert_same(dict(model.named_parameters()), dict(plain.named_parameters()))
 
 
-def test_the_report_says_what_happened():
+def test_the_report_describes_the_time_step():
     model = mlp(torch.float64)
     learner = full(model, which=Recent(4), when=Plateau(window=2, mean=100, variance=100))
     (x, y), (x2, y2), *_ = stream(4, dtype=torch.float64)
@@ -93,16 +94,25 @@ def test_the_report_says_what_happened():
     assert len(learner.which) == 4
 
 
-def test_what_is_left_unsaid_is_the_whole_method():
-    model = mlp()
-    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), loss=CROSS_ENTROPY)
-    assert isinstance(learner.when, Settled)
-    assert isinstance(learner.which, Hardest)
-    assert isinstance(learner.how, MAS)
-    without = full(model, when=None, which=None, how=None)
-    assert isinstance(without.when, Never)
-    assert without.which is None
-    assert without.how is None
+def test_loss_optimizer_and_buffer_may_be_replaced_between_steps():
+    model = mlp(torch.float64)
+    learner = full(model, repeats=1, which=None, how=None)
+    (x, y), *_ = stream(2, dtype=torch.float64)
+    learner.learn(x, y)
+    learner.loss = lambda outputs, targets: 3 * CROSS_ENTROPY(outputs, targets)
+    learner.optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    learner.which = Hardest(4)
+    plain = copy.deepcopy(model)
+    loss = 3 * CROSS_ENTROPY(plain(x), y).mean()
+    loss.backward()
+    report = learner.learn(x, y)
+    assert report.loss == pytest.approx(loss.item())
+    for value, expected in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(value, expected - 0.01 * expected.grad)
+    assert len(learner.which) == 4
+    learner.loss = lambda outputs, targets: CROSS_ENTROPY(outputs, targets.fill_(0))
+    with pytest.raises(ValueError, match="model or loss writes to its inputs or targets"):
+        learner.learn(x, y)
 
 
 OPTIMIZERS = [
@@ -125,7 +135,7 @@ def make_optimizer(name, model):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_any_optimizer_learns_resumes_and_is_rolled_back(name):
+def test_any_optimizer_learns_resumes_and_is_undone(name):
     def make():
         torch.manual_seed(0)
         words = name == "SparseAdam"
@@ -154,7 +164,7 @@ def test_any_optimizer_learns_resumes_and_is_rolled_back(name):
 
 
 class Norms(nn.Module):
-    """Dropout and batch norm: learning draws random numbers and moves statistics."""
+    """Dropout and batch norm: learning draws random numbers and changes statistics."""
 
     def __init__(self):
         super().__init__()
@@ -189,21 +199,21 @@ def test_a_loaded_learner_continues_bit_for_bit(make_which, make_when, cut):
     data = list(stream(60))
     for x, y in data[:cut]:
         learner.learn(x, y)
-    learner.optimizer.param_groups[0]["lr"] = 0.025  # as a schedule would
+    learner.optimizer.param_groups[0]["lr"] = 0.025  # as a schedule does
     saved = snapshot(learner)
     expected = [repr(learner.learn(x, y)) for x, y in data[cut:]]
     finished = snapshot(learner)
 
     resumed = make()
-    torch.manual_seed(99)  # whatever happened in between
+    torch.manual_seed(99)  # whatever happens in between
     torch.rand(7)
     resumed.load_state_dict(saved)
     assert [repr(resumed.learn(x, y)) for x, y in data[cut:]] == expected
     assert_same(snapshot(resumed), finished)
 
 
-def test_a_dropped_momentum_would_be_noticed():
-    """The control of the test above: what a checkpoint without optimizer state would do."""
+def test_a_lost_momentum_is_found():
+    """The control of the test above: a checkpoint without the state of the optimizer."""
 
     def make():
         torch.manual_seed(5)
@@ -223,7 +233,7 @@ def test_a_dropped_momentum_would_be_noticed():
         assert_same(dict(learner.model.named_parameters()), dict(resumed.model.named_parameters()))
 
 
-def test_state_is_flat_names_to_tensors():
+def test_the_state_is_a_flat_dict_of_tensors():
     learner = full(Norms())
     for x, y in stream(10):
         learner.learn(x, y)
@@ -238,13 +248,13 @@ def test_state_is_flat_names_to_tensors():
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("damage", "message"),
     [
         (lambda s: s.pop("model.0.weight"), "the saved state has nothing for '0.weight' and this"),
         (lambda s: s.update({"model.0.weight": torch.zeros(2, 2)}), r"the saved state has torch.float32 \[2, 2\]"),
         (lambda s: s.update({"model.new": torch.zeros(2)}), "this learner has nothing"),
-        (lambda s: s.update(parts=torch.tensor([True, False])), "saved without a part for 'how', unlike"),
-        (lambda s: s.update(parts=torch.tensor([False, True])), "saved without a part for 'which'"),
+        (lambda s: s.update(parts=torch.tensor([True, False])), "saved without a component for 'how', unlike"),
+        (lambda s: s.update(parts=torch.tensor([False, True])), "saved without a component for 'which'"),
         (lambda s: s.update({"model.0.weight": s["model.0.weight"].double()}), "torch.float64"),
         (lambda s: s.pop("parts"), "lacks 'parts'"),
         (lambda s: s.pop("when.armed"), "when.armed"),
@@ -253,24 +263,24 @@ def test_state_is_flat_names_to_tensors():
         (lambda s: s.pop("random.0.cpu"), "random.0.cpu"),
     ],
 )  # fmt: skip
-def test_a_state_that_does_not_fit_changes_nothing(spoil, message):
+def test_a_state_that_does_not_fit_changes_nothing(damage, message):
     source, target = full(mlp()), full(mlp())
     for x, y in stream(20):
         source.learn(x, y)
     for x, y in stream(10, seed=3):
         target.learn(x, y)
     state, before = snapshot(source), snapshot(target)
-    spoil(state)
+    damage(state)
     with pytest.raises(ValueError, match=message):
         target.load_state_dict(state)
     assert_same(snapshot(target), before)
 
 
-def test_predict_changes_nothing_and_is_in_eval_mode():
+def test_predict_is_in_eval_mode_and_changes_nothing():
     learner = full(Norms())
     for x, y in stream(5):
         learner.learn(x, y)
-    learner.model.layers[1].eval()  # its owner's wish
+    learner.model.layers[1].eval()  # as the user wants it
     before = snapshot(learner)
     first, second = learner.predict(x), learner.predict(x)
     assert torch.equal(first, second), "no dropout"
@@ -280,7 +290,7 @@ def test_predict_changes_nothing_and_is_in_eval_mode():
     assert not learner.model.layers[1].training
 
 
-def test_learning_is_in_training_mode_even_after_an_evaluation():
+def test_learning_is_in_training_mode_even_after_eval():
     learner = full(Norms())
     learner.model.eval()
     for x, y in stream(3):
@@ -317,12 +327,12 @@ def test_inputs_and_targets_in_tuples_lists_and_dicts_learn_the_same(kind, resco
         assert learner.how.consolidations > 0
         return dict(model.named_parameters())
 
-    makes = {
+    structures = {
         "tuple": (lambda a, b: (a, b), lambda y, w: (y, w)),
         "list": (lambda a, b: [a, b], lambda y, w: [y, w]),
         "dict": (lambda a, b: {"right": b, "left": a}, lambda y, w: {"label": y, "weight": w}),
     }
-    assert_same(run(*makes[kind]), run(*makes["tuple"]))
+    assert_same(run(*structures[kind]), run(*structures["tuple"]))
 
 
 class TiedAutoencoder(nn.Module):
@@ -336,7 +346,7 @@ class TiedAutoencoder(nn.Module):
         return self.decode(torch.tanh(self.encode(x)))
 
 
-def test_tied_parameters_count_once_and_round_trip():
+def test_tied_parameters_count_once_and_survive_saving():
     model = TiedAutoencoder()
     learner = Learner(
         model, torch.optim.SGD(model.parameters(), lr=0.05), when=Every(5), which=Hardest(6),
@@ -355,7 +365,7 @@ def test_tied_parameters_count_once_and_round_trip():
     assert model.decode.weight is model.encode.weight
 
 
-def test_frozen_parameters_stay_where_they_are():
+def test_frozen_parameters_do_not_change():
     model = mlp()
     model[0].requires_grad_(False)
     before = model[0].weight.clone()
@@ -379,7 +389,7 @@ def test_any_dtype(dtype, penalty):
         assert value.isfinite().all()
 
 
-def test_no_grad_around_it_does_not_matter():
+def test_learning_ignores_an_outer_no_grad():
     losses = []
     for context in (torch.no_grad, torch.enable_grad):
         torch.manual_seed(0)
@@ -389,7 +399,7 @@ def test_no_grad_around_it_does_not_matter():
     assert losses[0] == losses[1]
 
 
-def test_batches_may_change_their_size():
+def test_batch_sizes_may_change():
     learner = full(mlp())
     for samples in (1, 30, 2, 7):
         for x, y in stream(4, samples=samples):
@@ -397,7 +407,7 @@ def test_batches_may_change_their_size():
     assert len(learner.which) == 10
 
 
-def test_nothing_grows_with_the_stream():
+def test_the_state_does_not_grow_with_the_stream():
     """The long version is `make endless`."""
 
     def numbers(learner):
@@ -414,43 +424,39 @@ def test_nothing_grows_with_the_stream():
         assert max(sizes) - min(sizes) <= 5, "the window fills and empties, nothing else changes"
 
 
-def test_the_stream_that_was_seen_is_not_held():
-    """A sample that left the buffer is free to go."""
-    import gc
-    import weakref
-
+def test_past_samples_are_not_held_in_memory():
     learner = full(mlp(), which=Recent(3))
-    seen = []
+    storages = []
     for x, y in stream(20):
         learner.learn(x, y)
-        seen.append(weakref.ref(x.untyped_storage()))
+        storages.append(weakref.ref(x.untyped_storage()))
     del x, y
     gc.collect()
-    assert all(storage() is None for storage in seen)
+    assert all(storage() is None for storage in storages)
 
 
 def test_a_state_can_be_loaded_twice():
-    """What goes on after loading must not write to the state that was loaded."""
+    """Learning after loading does not write to the loaded state."""
     model = mlp()
     learner = full(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
     data = list(stream(20))
     for x, y in data:
         learner.learn(x, y)
     saved = snapshot(learner)
-    kept = {name: value.clone() for name, value in saved.items()}
+    before = {name: value.clone() for name, value in saved.items()}
     ends = []
     for _ in range(2):
         learner.load_state_dict(saved)
         for x, y in data:
             learner.learn(x, y)
         ends.append(snapshot(learner))
-    assert_same(saved, kept)
+    assert_same(saved, before)
     assert_same(*ends)
 
 
 @pytest.mark.parametrize("name", ["NAdam", "ASGD", "Adam", "Rprop"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_optimizer_states_keep_their_dtype(name, dtype):
+def test_the_state_of_the_optimizer_keeps_its_dtype(name, dtype):
     def make():
         torch.manual_seed(0)
         model = mlp(dtype)
@@ -468,7 +474,7 @@ def test_optimizer_states_keep_their_dtype(name, dtype):
 
 
 class Tempered(nn.Module):
-    """A loss with something to learn and something to count."""
+    """A loss with a parameter and a buffer."""
 
     def __init__(self):
         super().__init__()
@@ -480,7 +486,7 @@ class Tempered(nn.Module):
         return CROSS_ENTROPY(outputs / self.temperature, targets)
 
 
-def test_a_loss_that_learns_is_part_of_the_state_and_is_rolled_back():
+def test_a_loss_with_parameters_is_part_of_the_state_and_is_undone():
     def make():
         torch.manual_seed(0)
         model, loss = mlp(), Tempered()
@@ -502,7 +508,7 @@ def test_a_loss_that_learns_is_part_of_the_state_and_is_rolled_back():
     assert_same(snapshot(learner), before)
 
 
-def test_a_parameter_that_only_the_optimizer_knows_is_part_of_the_state():
+def test_a_parameter_known_only_to_the_optimizer_is_part_of_the_state():
     model, scale = mlp(), nn.Parameter(torch.ones(1))
     learner = Learner(
         model, torch.optim.SGD([*model.parameters(), scale], lr=0.1),
@@ -517,7 +523,7 @@ def test_a_parameter_that_only_the_optimizer_knows_is_part_of_the_state():
     assert torch.equal(scale, value)
 
 
-def test_inputs_that_carry_a_graph_are_cut_off():
+def test_the_graph_of_inputs_is_cut_off():
     encoder, model = nn.Linear(4, 4), mlp()
     for which in (None, Hardest(5)):
         learner = full(model, which=which)
@@ -526,7 +532,7 @@ def test_inputs_that_carry_a_graph_are_cut_off():
         assert encoder.weight.grad is None
 
 
-def test_gradients_of_parameters_outside_the_optimizer_do_not_pile_up():
+def test_gradients_of_parameters_outside_the_optimizer_do_not_accumulate():
     model = mlp()
     learner = full(model, torch.optim.SGD(model[2].parameters(), lr=0.01))
     sizes = []
@@ -536,7 +542,7 @@ def test_gradients_of_parameters_outside_the_optimizer_do_not_pile_up():
     assert max(sizes[15:]) < 5 * max(sizes[:15])
 
 
-def test_groups_can_be_added_while_it_learns():
+def test_parameter_groups_may_be_added_while_it_learns():
     model = mlp()
     model[0].requires_grad_(False)
     learner = full(model, torch.optim.SGD(model[2].parameters(), lr=0.1), when=Every(3))

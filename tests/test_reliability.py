@@ -1,4 +1,4 @@
-"""A small slice of every reliability check; `make reliability` runs all of it."""
+"""A small part of every reliability check; `make reliability` runs all of it."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize(
     "check", ["kills", "learn", "calls", "files", "poison", "soak", "properties"]
 )
-def test_it_holds_and_its_controls_fail(tmp_path, check):
+def test_the_check_holds_and_its_controls_fail(tmp_path, check):
     out = tmp_path / "found.json"
     done = subprocess.run(
         [sys.executable, ROOT / "reliability/run.py", "--quick", check, "--out", out],
@@ -30,17 +30,23 @@ def test_it_holds_and_its_controls_fail(tmp_path, check):
 
 
 CHANGES = [
-    ("when", "if mean < mean_threshold and variance", "if mean <= mean_threshold or variance"),
-    ("which", "return priority.argsort(stable=True)", "return priority.argsort(descending=True)"),
-    ("how", "value.lerp_(old, 1 - share)", "value.lerp_(old, share)"),
-    ("checkpoint", "os.fsync(descriptor)", "None"),
-    ("undo", "vars(part).update(before)", "vars(part).update({})"),
-]
+    ("when/plateau.py", "if mean < mean_threshold and variance",
+     "if mean <= mean_threshold or variance", "when/test_plateau.py"),
+    ("which/rows.py", "return priority.argsort(stable=True)",
+     "return priority.argsort(descending=True)", "which/test_hardest.py"),
+    ("how/mas.py", "value.lerp_(old, 1 - share)", "value.lerp_(old, share)", "how/test_mas.py"),
+    ("_core/files.py", "os.fsync(descriptor)", "None", "_core/test_files.py"),
+    ("_core/rollback.py", "vars(component).update(before)", "vars(component).update({})",
+     "_core/test_rollback.py"),
+]  # fmt: skip
+"""File, code, its change, and the tests that must notice it."""
 
 
-@pytest.mark.parametrize(("module", "code", "change"), CHANGES, ids=[name for name, *_ in CHANGES])
-def test_small_changes_of_the_core_are_noticed(tmp_path, module, code, change):
-    """A few mutants by hand: mutmut itself does not run beside this pytest."""
+@pytest.mark.parametrize(
+    ("module", "code", "change", "tests"), CHANGES, ids=[name for name, *_ in CHANGES]
+)
+def test_small_changes_of_the_core_are_noticed(tmp_path, module, code, change, tests):
+    """A few mutants by hand: mutmut does not support this version of pytest."""
     shutil.copytree(ROOT / "src", tmp_path / "src")
     shutil.copytree(ROOT / "tests", tmp_path / "tests")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -48,17 +54,31 @@ def test_small_changes_of_the_core_are_noticed(tmp_path, module, code, change):
     def tests_pass():
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider"]
         done = subprocess.run(
-            [*command, f"tests/test_{module}.py"], cwd=tmp_path, capture_output=True, text=True,
+            [*command, f"tests/{tests}"], cwd=tmp_path, capture_output=True, text=True,
             env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
         )  # fmt: skip
         assert done.returncode in (0, 1), done.stdout + done.stderr
         return done.returncode == 0
 
-    file = tmp_path / "src" / "taskfree" / f"{module}.py"
+    file = tmp_path / "src" / "taskfree" / module
     before = file.read_text()
-    assert before.count(code) >= 1
+    assert before.count(code) == 1
     file.write_text(before.replace(code, change))
     assert not tests_pass()
     file.write_text(before)
-    if module == "undo":  # the control, once: it is the change that they notice
+    if "rollback" in module:  # a control, once: without the change they pass
         assert tests_pass()
+
+
+def test_the_lists_of_mutated_modules_and_their_tests_name_files_that_exist(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "reliability")
+    import mutants
+    import properties
+
+    for name in mutants.CORE:
+        assert (ROOT / "src/taskfree" / f"{name}.py").is_file()
+    for name in (*mutants.TESTS, *properties.PROPERTIES):
+        assert (ROOT / "tests" / name).exists()
+    for name in mutants.DESELECTED:
+        file, _, test = name.partition("::")
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text()

@@ -1,4 +1,4 @@
-"""Whatever is done to it, in any order, a learner is where the run that nothing happened to is."""
+"""Whatever happens to a learner, in any order, its state equals that of an undisturbed run."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def batches():
 
 @cache
 def expected(buffer):
-    """The state after every step of a run that nothing happens to."""
+    """The state after every step of an undisturbed run."""
     learner = make(buffer)
     states = [snapshot(learner)]
     for batch in batches():
@@ -57,25 +57,25 @@ def expected(buffer):
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: nothing is tidied up after it."""
+    """Stands for the end of the process: nothing is cleaned up after it."""
 
 
 class Life(RuleBasedStateMachine):
-    """Learning, saving, crashing, resuming, poisoning and misusing, in any order."""
+    """Learning, saving, crashing, resuming, bad samples and misuse, in any order."""
 
     @initialize(buffer=st.sampled_from(list(BUFFERS)))
     def start(self, buffer):
         self.folder = Path(tempfile.mkdtemp(prefix="taskfree-life-", dir=MEMORY))
         self.buffer, self.learner = buffer, make(buffer)
-        self.steps = {}  # of every generation that was ever written
+        self.steps = {}  # of every generation ever written
+
+    def files(self):
+        """The files of the stored generations, newest last; not those of unfinished ones."""
+        return sorted(file for file in self.folder.iterdir() if file.stem.isdigit())
 
     def saved(self):
-        """The steps of the generations that are there, the newest last."""
-        files = sorted(self.folder.glob("*.safetensors"))
-        return [self.steps[int(file.stem)] for file in files]
-
-    def newest(self):
-        return [int(file.stem) for file in self.folder.glob("*.safetensors")]
+        """The steps of the stored generations, newest last."""
+        return [self.steps[int(file.stem)] for file in self.files()]
 
     def next(self):
         return batches()[self.learner.step] if self.learner.step < STEPS else None
@@ -156,7 +156,8 @@ class Life(RuleBasedStateMachine):
             return call
 
         step, before = self.learner.step, self.saved()
-        self.steps[max(self.newest(), default=0) + 1] = step  # whether it comes to be or not
+        generation = max((int(file.stem) for file in self.files()), default=0) + 1
+        self.steps[generation] = step  # whether it is completed or not
         with pytest.MonkeyPatch.context() as patch:
             for name in ("write", "fsync", "open", "replace", "rename", "unlink", "close"):
                 patch.setattr(os, name, wrap(getattr(os, name)))
@@ -175,7 +176,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(place=st.floats(0, 1, exclude_max=True), cut=st.booleans())
     def the_newest_is_damaged(self, place, cut):
-        files = sorted(self.folder.glob("*.safetensors"))
+        files = self.files()
         if len(files) < 2:
             return
         content = bytearray(files[-1].read_bytes())
@@ -183,7 +184,7 @@ class Life(RuleBasedStateMachine):
         content[position] ^= 1
         files[-1].write_bytes(content[:position] if cut else content)
         self.learner = make(self.buffer)
-        with pytest.warns(UserWarning, match="going on from"):
+        with pytest.warns(UserWarning, match="continuing from"):
             checkpoint.resume(self.folder, learner=self.learner)
         files[-1].unlink()
         assert self.learner.step == self.saved()[-1]
@@ -197,11 +198,11 @@ class Life(RuleBasedStateMachine):
     @rule()
     def given_another_learners_state(self):
         other = "none" if self.buffer != "none" else "hardest"
-        with pytest.raises(ValueError, match="same parts"):
+        with pytest.raises(ValueError, match="same components"):
             self.learner.load_state_dict(expected(other)[3])
 
     @invariant()
-    def it_is_where_it_should_be(self):
+    def the_state_is_that_of_an_undisturbed_run(self):
         if hasattr(self, "learner"):
             assert_same(snapshot(self.learner), expected(self.buffer)[self.learner.step])
 

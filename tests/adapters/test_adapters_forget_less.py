@@ -1,6 +1,6 @@
-"""Each example learns, through the real library, a stream that a plain network forgets.
+"""Each example learns, in the real library, a stream that a plain network forgets.
 
-As a program it writes what they print to results/adapters.json.
+Run as a script, it writes what they print to results/adapters.json.
 """
 
 import os
@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from taskfree.experiments import pool
+from taskfree.paper import cache, publish
 
 ROOT = Path(__file__).parents[2]
-BESIDE = Path(sys.prefix) / "avalanche"
+AVALANCHE = Path(sys.prefix) / "avalanche"
 
 
 def run(script):
     command = [script]
     environment = {}
     if "avalanche" in script.name:
-        assert BESIDE.is_dir(), "make test puts Avalanche there"
+        assert AVALANCHE.is_dir(), "make test installs Avalanche there"
         command.insert(0, ROOT / "benchmarks" / "avalanche_here.py")
-        environment["PYTHONPATH"] = str(BESIDE)
+        environment["PYTHONPATH"] = str(AVALANCHE)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", *map(str, command)], capture_output=True, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
@@ -33,23 +33,23 @@ def run(script):
 
 
 def example(name):
-    said = run(ROOT / "examples" / f"{name}.py")
-    return {name: int(percent) for name, percent in re.findall(r"(.*): (\d+) % ", said)}
+    output = run(ROOT / "examples" / f"{name}.py")
+    return {name: int(percent) for name, percent in re.findall(r"(.*): (\d+) % ", output)}
 
 
 @pytest.mark.parametrize("name", ["with_river", "with_sklearn"])
-def test_classes_that_do_not_come_back(name):
+def test_classes_that_do_not_return(name):
     found = example(name)
     plain = {name: value for name, value in found.items() if "taskfree" not in name}
-    assert max(plain.values()) < 40, "nothing to gain: the plain network does not forget"
+    assert max(plain.values()) < 40, "the plain network should forget"
     assert found["taskfree"] > 65
 
 
 @pytest.mark.parametrize("name", ["own_loop", "with_lightning", "with_avalanche", "with_gymnasium"])
-def test_a_place_that_is_left(name):
+def test_an_environment_that_does_not_return(name):
     found = example(name)
     plain = found.pop("plain")
-    assert plain < 80, "nothing to gain: the plain network does not forget"
+    assert plain < 80, "the plain network should forget"
     assert found
     assert min(found.values()) > plain + 10
 
@@ -91,7 +91,7 @@ for experience in benchmark.streams["train"]:
 """
 
 
-def test_a_head_that_avalanche_grows_is_held_on(tmp_path):
+def test_an_output_layer_that_avalanche_grows_stays_regularized(tmp_path):
     script = tmp_path / "avalanche_grows.py"
     script.write_text(GROWS)
     assert run(script).splitlines() == ["[2, 8] 2 True", "[4, 8] 4 True", "[6, 8] 6 True"]
@@ -101,7 +101,7 @@ if __name__ == "__main__":
     names = sorted(path.stem for path in (ROOT / "examples").glob("with_*.py"))
     results = {
         "command": "python tests/adapters/test_adapters_forget_less.py",
-        "versions": pool.versions(),
+        "versions": cache.versions(),
         "percent": {name: example(name) for name in (*names, "own_loop")},
     }
-    pool.write_json(ROOT / "results/adapters.json", results)
+    publish.write_results(ROOT / "results/adapters.json", results)

@@ -6,9 +6,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from taskfree import MAS, Plateau
 from taskfree.adapters.lightning import Consolidate
-from taskfree.streams import ball
+from taskfree.paper.synthetic import ball
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning gives advice on processes and speed
+pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning warns about workers and speed
 LOSS = nn.CrossEntropyLoss(reduction="none")
 
 
@@ -64,7 +64,7 @@ def settled():
 
 
 @pytest.mark.parametrize("loss", [None, LOSS], ids=["no buffer", "buffer"])
-def test_it_goes_on_from_lightnings_checkpoints(loss, tmp_path):
+def test_it_continues_from_lightnings_checkpoints(loss, tmp_path):
     whole = fit(Consolidate(loss, when=settled()), tmp_path, max_epochs=2)
     first = Consolidate(loss, when=settled())
     half = trainer(first, tmp_path)
@@ -80,7 +80,7 @@ def test_it_goes_on_from_lightnings_checkpoints(loss, tmp_path):
         assert torch.equal(ours, expected)
 
 
-def test_optimizing_by_hand_is_the_same(tmp_path):
+def test_manual_optimization_is_the_same(tmp_path):
     automatic = fit(Consolidate(when=settled()), tmp_path)
     callback = Consolidate(when=settled())
     manual = fit(callback, tmp_path, Network(manual=True))
@@ -89,60 +89,60 @@ def test_optimizing_by_hand_is_the_same(tmp_path):
         assert torch.equal(ours, expected)
 
 
-def test_a_step_whose_loss_is_not_told_raises(tmp_path):
+def test_a_step_that_returns_no_loss_raises(tmp_path):
     network = Network(manual=True)
     network.returns = False
     with pytest.raises(ValueError, match="return it from training_step"):
         fit(Consolidate(), tmp_path, network)
 
 
-def test_gathered_gradients(tmp_path):
-    told = []
+def test_accumulated_gradients(tmp_path):
+    losses = []
 
     class Watch(Plateau):
         def update(self, loss):
-            told.append(loss)
+            losses.append(loss)
             return super().update(loss)
 
     plain, several = Watch(5, 1e-9, 0.1), Watch(5, 1e-9, 0.1)
     fit(Consolidate(when=plain), tmp_path, limit_train_batches=1)
     fit(Consolidate(when=several), tmp_path, limit_train_batches=1, accumulate_grad_batches=4)
-    assert told[0] == pytest.approx(told[1])
+    assert losses[0] == pytest.approx(losses[1])
 
 
-class Counted(MAS):
+class CountingMAS(MAS):
     def __init__(self, strength, **options):
         super().__init__(strength, **options)
-        self.added = self.pulled = 0
+        self.gradients = self.proximal = 0
 
-    def add_gradients(self, model):
-        self.added += 1
-        super().add_gradients(model)
+    def add_penalty_gradients(self, model):
+        self.gradients += 1
+        super().add_penalty_gradients(model)
 
-    def pull_back(self, model, optimizer):
-        self.pulled += 1
-        super().pull_back(model, optimizer)
+    def proximal_step(self, model, optimizer):
+        self.proximal += 1
+        super().proximal_step(model, optimizer)
 
 
-def test_the_penalty_counts_once_a_step(tmp_path):
-    how = Counted(0.1, penalty="gradient")
+def test_the_penalty_counts_once_per_step(tmp_path):
+    how = CountingMAS(0.1, penalty="gradient")
     fit(Consolidate(how=how), tmp_path, limit_train_batches=10, accumulate_grad_batches=5)
-    assert (how.added, how.pulled) == (2, 2)
+    assert (how.gradients, how.proximal) == (2, 2)
 
 
-def test_lbfgs_is_pulled_back_once_a_step(tmp_path, monkeypatch):
+def test_lbfgs_takes_one_proximal_step_per_step(tmp_path, monkeypatch):
     def lbfgs(self):
         return torch.optim.LBFGS(self.parameters(), lr=0.1, max_iter=5)
 
     monkeypatch.setattr(Network, "configure_optimizers", lbfgs)
-    how = Counted(0.1)
+    how = CountingMAS(0.1)
     fit(Consolidate(how=how), tmp_path, limit_train_batches=10)
-    assert how.pulled == 10
+    assert how.proximal == 10
     with pytest.raises(ValueError, match="LBFGS does not find"):
         fit(Consolidate(LOSS), tmp_path)
 
 
-def test_a_batch_that_is_skipped_is_skipped(tmp_path):
+def test_skipped_batches_are_not_stored(tmp_path):
     class Skips(Network):
         def training_step(self, batch, number):
             return None if number == 3 else super().training_step(batch, number)
@@ -153,7 +153,7 @@ def test_a_batch_that_is_skipped_is_skipped(tmp_path):
 
 
 @pytest.mark.parametrize("batch", [{"x": 1}, (1, 2, 3)])
-def test_a_batch_that_cannot_be_taken_apart(batch):
+def test_a_batch_that_cannot_be_unpacked(batch):
     with pytest.raises(ValueError, match="unpack"):
         Consolidate().unpack(batch)
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from river import checks, compose, preprocessing
 
-from taskfree.adapters.river import Classifier, Features, Regressor
+from taskfree.adapters.river import FeatureEncoder, RiverClassifier, RiverRegressor
 
-MODELS = (Classifier(), Regressor())
+MODELS = (RiverClassifier(), RiverRegressor())
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ def test_the_checks_of_river(model, check):
     check(model.clone())
 
 
-def test_every_check_is_one_of_rivers_own_and_none_is_skipped():
+def test_no_check_of_river_is_skipped():
     assert all(not model._unit_test_skips() for model in MODELS)
 
 
-def test_features_that_come_late_share_places():
-    features = Features(10)
+def test_late_features_share_inputs():
+    features = FeatureEncoder(10)
     for number in range(20):
         features.encode({f"f{number}": 1.0})
     assert len(features.places) == 8
@@ -36,45 +36,47 @@ def test_features_that_come_late_share_places():
     assert torch.equal(numbers, (values != 0).double())
 
 
-def test_a_feature_that_nothing_was_learned_of_says_nothing():
-    features = Features(10)
+def test_a_feature_that_was_never_learned_has_no_effect():
+    features = FeatureEncoder(10)
     features.encode({"a": 1.0})
     with_it = features.encode({"a": 2.0, "b": 1e6, "c": "x"}, learn=False)
     assert torch.equal(with_it, features.encode({"a": 2.0}, learn=False))
 
 
 def test_the_order_of_features_does_not_matter():
-    one, other = Features(10), Features(10)
+    one, other = FeatureEncoder(10), FeatureEncoder(10)
     assert torch.equal(
         one.encode({"a": 1.0, "b": "x", 3: 2.0}), other.encode({3: 2.0, "b": "x", "a": 1.0})
     )
     assert one.places == other.places
 
 
-@pytest.mark.parametrize("model", [Classifier(), Regressor()], ids=["classes", "numbers"])
+@pytest.mark.parametrize(
+    "model", [RiverClassifier(), RiverRegressor()], ids=["classifier", "regressor"]
+)
 @pytest.mark.parametrize("x", [{"a": math.inf}, {"a": object()}, {"A new": 1.0, "a": -math.inf}])
-def test_a_feature_that_is_no_number_raises_and_changes_nothing(model, x):
+def test_an_invalid_feature_raises_and_changes_nothing(model, x):
     for number in range(20):
         model.learn_one({"a": number % 2}, number % 2)
-    before = model.online.learner.step, model.predict_one({"a": 1.0}), dict(model._features.places)
-    with pytest.raises(ValueError, match="feature 'a' must be a finite number or a text"):
+    before = model.network.learner.step, model.predict_one({"a": 1.0}), dict(model._encoder.places)
+    with pytest.raises(ValueError, match="feature 'a' must be a finite number or a string"):
         model.learn_one(x, 1)
-    after = model.online.learner.step, model.predict_one({"a": 1.0}), model._features.places
+    after = model.network.learner.step, model.predict_one({"a": 1.0}), model._encoder.places
     assert after == before
 
 
 @pytest.mark.parametrize("y", [None, math.nan])
-@pytest.mark.parametrize("make", [Classifier, Regressor])
+@pytest.mark.parametrize("make", [RiverClassifier, RiverRegressor])
 def test_a_missing_target_raises_and_changes_nothing(make, y):
     model = make()
     with pytest.raises(ValueError, match=r"missing|must be a label"):
         model.learn_one({"a": 1.0}, y)
-    assert model.online.learner.step == 0
-    assert not model._features.places
+    assert model.network.learner.step == 0
+    assert not model._encoder.places
 
 
-def test_labels_stay_what_they_are():
-    model = Classifier()
+def test_labels_keep_their_type():
+    model = RiverClassifier()
     for _ in range(20):
         model.learn_one({"a": 0.0}, True)
         model.learn_one({"a": 5.0}, False)
@@ -82,46 +84,46 @@ def test_labels_stay_what_they_are():
     assert set(model.predict_proba_one({"a": 0.0})) == {True, False}
 
 
-def test_a_model_leaves_the_random_numbers_of_others_alone():
+def test_the_global_generator_is_not_touched():
     before = torch.random.get_rng_state()
-    model = Classifier(seed=3)
+    model = RiverClassifier(seed=3)
     model.learn_one({"a": 1.0}, "x")
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_a_network_of_ones_own_in_a_pipeline():
+def test_a_network_of_the_user_in_a_pipeline():
     made = []
 
     def make(inputs, outputs):
         made.append((inputs, outputs))
         return torch.nn.Linear(inputs, outputs)
 
-    model = compose.Pipeline(preprocessing.MinMaxScaler(), Classifier(make, features=20))
+    model = compose.Pipeline(preprocessing.MinMaxScaler(), RiverClassifier(make, features=20))
     for number in range(60):
         model.learn_one({"a": number % 3}, f"class {number % 3}")
     assert made == [(20, 1)]
     assert model.predict_one({"a": 2}) == "class 2"
 
 
-def test_missing_numbers_count_as_not_there():
-    features = Features(5)
+def test_missing_values_equal_absent_features():
+    features = FeatureEncoder(5)
     features.encode({"a": 1.0})
     assert not features.encode({"a": None, "b": ""}, learn=False).any()
 
 
 @pytest.mark.parametrize("label", ["none", "NA", "?", "", 0, False, ("a", 1)])
 def test_labels_may_be_anything(label):
-    model = Classifier()
+    model = RiverClassifier()
     for _ in range(20):
         model.learn_one({"a": 0.0}, label)
         model.learn_one({"a": 5.0}, "another")
     assert model.predict_one({"a": 0.0}) == label
 
 
-def test_a_network_that_cannot_grow_is_refused_at_once():
+def test_a_network_that_cannot_grow_is_refused():
     for model, message in (
-        (torch.nn.Linear(3, 2), "model must be a function that makes a network"),
+        (torch.nn.Linear(3, 2), "model must be a function that creates a network"),
         (lambda inputs, outputs: torch.nn.LayerNorm(inputs), "model has no linear layer"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
-            Classifier(model).learn_one({"a": 1.0}, "x")
+            RiverClassifier(model).learn_one({"a": 1.0}, "x")

@@ -5,11 +5,11 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from taskfree.adapters.sklearn import Classifier, Regressor
+from taskfree.adapters.sklearn import SklearnClassifier, SklearnRegressor
 
 
-@pytest.mark.filterwarnings("ignore")  # its checks warn of what they do themselves
-@parametrize_with_checks([Classifier(), Regressor()])
+@pytest.mark.filterwarnings("ignore")  # the checks cause warnings themselves
+@parametrize_with_checks([SklearnClassifier(), SklearnRegressor()])
 def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -19,9 +19,9 @@ def digits():
     return load_digits(return_X_y=True)
 
 
-def test_classes_may_come_late_and_need_not_be_listed(digits):
+def test_classes_may_appear_late_and_need_not_be_listed(digits):
     X, y = digits
-    model = Classifier()
+    model = SklearnClassifier()
     for digit in (7, 3):
         model.partial_fit(X[y == digit], y[y == digit])
     assert model.classes_.tolist() == [3, 7]
@@ -32,7 +32,7 @@ def test_classes_may_come_late_and_need_not_be_listed(digits):
 
 def test_listed_classes_do_not_change_what_is_learned(digits):
     X, y = digits
-    plain, listed = Classifier(), Classifier()
+    plain, listed = SklearnClassifier(), SklearnClassifier()
     for digit in (2, 1):
         plain.partial_fit(X[y == digit], y[y == digit])
         listed.partial_fit(X[y == digit], y[y == digit], classes=range(10))
@@ -43,17 +43,19 @@ def test_listed_classes_do_not_change_what_is_learned(digits):
     assert np.array_equal(plain.predict(X), listed.predict(X))
 
 
-def test_fit_begins_anew(digits):
+def test_fit_starts_over(digits):
     X, y = digits
-    model = Classifier(passes=2).partial_fit(X[:100], y[:100] + 50)
+    model = SklearnClassifier(passes=2).partial_fit(X[:100], y[:100] + 50)
     model.fit(X[:300], y[:300])
     assert model.classes_.max() == 9
-    assert np.array_equal(model.predict(X), Classifier(passes=2).fit(X[:300], y[:300]).predict(X))
+    assert np.array_equal(
+        model.predict(X), SklearnClassifier(passes=2).fit(X[:300], y[:300]).predict(X)
+    )
 
 
 def test_wrong_samples_raise_and_nothing_is_learned(digits):
     X, y = digits
-    model = Classifier().partial_fit(X[:50], y[:50])
+    model = SklearnClassifier().partial_fit(X[:50], y[:50])
     before = model.predict_proba(X)
     for wrong in (X[:5, :3], np.full((5, 64), np.nan)):
         with pytest.raises(ValueError, match=r"features|NaN"):
@@ -63,43 +65,47 @@ def test_wrong_samples_raise_and_nothing_is_learned(digits):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"lr": -1.0}, "lr"), ({"batch": 0}, "batch"), ({"passes": 0}, "passes"),
-     ({"buffer": -1}, "buffer"), ({"strength": "a"}, "strength")],
+    [({"lr": -1.0}, "lr"), ({"batch_size": 0}, "batch_size"), ({"passes": 0}, "passes"),
+     ({"buffer_size": -1}, "buffer_size"), ({"strength": "a"}, "strength")],
 )  # fmt: skip
 def test_wrong_settings_are_named(arguments, message, digits):
     with pytest.raises((ValueError, TypeError), match=message):
-        Classifier(**arguments).fit(*digits)
+        SklearnClassifier(**arguments).fit(*digits)
 
 
-def test_settings_are_searched_as_usual(digits):
+def test_grid_search_works(digits):
     X, y = digits
-    found = GridSearchCV(Classifier(passes=1), {"lr": [1e-5, 0.01]}, cv=2).fit(X[:400], y[:400])
+    found = GridSearchCV(SklearnClassifier(passes=1), {"lr": [1e-5, 0.01]}, cv=2).fit(
+        X[:400], y[:400]
+    )
     assert found.best_params_ == {"lr": 0.01}
 
 
-def test_the_random_numbers_of_others_are_left_alone(digits):
+def test_the_generator_of_torch_is_not_touched(digits):
     before = torch.random.get_rng_state()
-    Classifier(passes=1).fit(*digits)
+    SklearnClassifier(passes=1).fit(*digits)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def shifted(regime, rows, seed):
-    """Two regimes far apart: of the inputs, and of what is asked."""
+    """Two regimes whose inputs and targets are far apart."""
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(rows, 2))
     return np.column_stack([x + 20 * regime, np.full(rows, regime)]), x[:, 0] + 20 * regime
 
 
-def test_what_is_kept_is_learned_in_the_scale_of_the_day():
-    model = Regressor()
+def test_replayed_samples_are_standardized_by_the_current_statistics():
+    model = SklearnRegressor()
     (X, y), (X_later, y_later) = shifted(0, 1000, 0), shifted(1, 1000, 1)
     model.partial_fit(X, y).partial_fit(X_later, y_later)
-    held = model.online_.learner.which
+    held = model.network_.learner.which
     old = held.inputs[:, 2] == 0
     assert old.any()
-    assert held.inputs[old, 0].abs().max() < 6, "as they came, not as they were scaled"
+    assert held.inputs[old, 0].abs().max() < 6, "stored raw, not standardized"
     assert held.targets[old].abs().max() < 6
     tests, answers = shifted(0, 200, 2)
-    plain = Regressor(buffer=0, strength=0).partial_fit(X, y).partial_fit(X_later, y_later)
+    plain = (
+        SklearnRegressor(buffer_size=0, strength=0).partial_fit(X, y).partial_fit(X_later, y_later)
+    )
     error, forgot = (np.abs(one.predict(tests) - answers).mean() for one in (model, plain))
     assert error < 2 < forgot

@@ -1,7 +1,7 @@
-"""Algorithm 1 read literally, slowly and in float64: what the library is held against.
+"""Algorithm 1, implemented literally, slowly and in float64: the reference for the library.
 
 No code is shared with the library. Losses are recomputed where the paper writes them, the penalty
-is a term of the objective that autograd differentiates, importance is one backward pass a sample,
+is a term of the objective that autograd differentiates, importance is one backward pass per sample,
 the buffer is a Python list of samples and every choice in it is made by a loop.
 """
 

@@ -1,4 +1,4 @@
-"""Fidelity: the learner equals a literal float64 reading of Algorithm 1 at every step."""
+"""The learner equals a literal float64 implementation of Algorithm 1 at every step."""
 
 import copy
 import itertools
@@ -22,7 +22,7 @@ OPTIMIZERS = {
 
 
 def stream(steps):
-    """Three classes by angle; the plane is turned by 120 degrees in the middle, then back."""
+    """Three classes by angle; the plane is rotated by 120 degrees in the middle, then back."""
     generator = torch.Generator().manual_seed(1)
     for step in range(steps):
         x = torch.randn(4, 2, generator=generator, dtype=torch.float64)
@@ -95,16 +95,16 @@ WHICH = [
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 @pytest.mark.parametrize("which", WHICH, ids=str)
 @pytest.mark.parametrize("how", HOW, ids=str)
-def test_every_combination_at_every_step(how, which, optimizer):
+def test_every_combination_equals_the_reference_at_every_step(how, which, optimizer):
     for reference, learner, report in run_both(optimizer, 0.2, how, **which):
         assert_equal(reference, learner, report)
-    assert reference.updates >= 3, "the run must consolidate several times to mean anything"
+    assert reference.updates >= 3, "the run must consolidate several times"
     assert reference.events.count("peak") >= 2
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("strength", [0.5, 1e3])
-def test_proximal_is_the_closed_formula(optimizer, strength):
+def test_the_proximal_penalty_equals_the_reference(optimizer, strength):
     how = {"accumulate": "mean", "output": "squared"}
     for reference, learner, report in run_both(optimizer, strength, how, penalty="proximal"):
         assert_equal(reference, learner, report)
@@ -112,7 +112,7 @@ def test_proximal_is_the_closed_formula(optimizer, strength):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_without_a_buffer_importance_is_of_the_new_samples(optimizer):
+def test_without_a_buffer_importance_is_estimated_on_the_new_samples(optimizer):
     how = {"accumulate": "mean", "output": "squared"}
     for reference, learner, report in run_both(optimizer, 0.5, how, keep_buffer=False):
         assert_equal(reference, learner, report)

@@ -1,0 +1,321 @@
+"""`taskfree learn` as a user runs it: real files, real processes."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from PIL import Image
+from safetensors.torch import load_file
+
+import forked
+from points import learn, same, state_of, write
+from taskfree import checkpoint
+from taskfree.cli import main
+from taskfree.tabular import networks
+from taskfree.tabular.session import Session
+
+
+def test_a_csv_is_learned_in_one_command(tmp_path, capsys):
+    state = tmp_path / "state"
+    assert learn(write(tmp_path / "a.csv"), "--target", "label", "--state", state) == 0
+    session = Session(state)
+    assert session.progress.rows == 1500
+    assert session.metric.count == 1500
+    assert session.schema.kinds == {"x": "number", "y": "number", "colour": "category", "label": ""}
+    assert session.metric.mean > 0.75
+    assert "the same command continues from here" in capsys.readouterr().err
+    weights = load_file(state / "network.safetensors")
+    model = networks.mlp(2 + 64, 2)
+    model.load_state_dict(weights)
+    history = [json.loads(line) for line in (state / "history.jsonl").read_text().splitlines()]
+    assert history[-1]["count"] == 1500
+
+
+def test_the_first_predictions_are_made_before_anything_is_known(tmp_path):
+    file = write(tmp_path / "a.csv", rows=64)
+    learn(file, "--target", "label", "--state", tmp_path / "state")
+    assert Session(tmp_path / "state").metric.mean == 0, "no class was known yet"
+
+
+def test_it_continues_where_it_stopped_as_if_it_had_not(tmp_path):
+    file = write(tmp_path / "a.csv")
+    options = ["--target", "label", "--batch-size", 16]
+    learn(file, *options, "--state", tmp_path / "whole")
+    for rows in (320, 960, 1500):
+        learn(file, *options, "--state", tmp_path / "parts", "--rows", rows)
+    assert same(state_of(tmp_path / "parts"), state_of(tmp_path / "whole"))
+    assert learn(file, "--state", tmp_path / "parts") == 0, "there is nothing more to learn"
+    assert same(state_of(tmp_path / "parts"), state_of(tmp_path / "whole"))
+
+
+def test_what_a_run_logged_before_its_first_save_is_cut_off(tmp_path):
+    file = write(tmp_path / "a.csv")
+    options = ["--target", "label", "--batch-size", 16]
+    learn(file, *options, "--state", tmp_path / "clean")
+    left = tmp_path / "left"
+    left.mkdir()
+    (left / "losses.f32").write_bytes(b"1234" * 7)
+    (left / "events.jsonl").write_text('{"step": 3}\n')
+    (left / "history.jsonl").write_text('{"step": 4}\n')
+    learn(file, *options, "--state", left)
+    assert same(state_of(left), state_of(tmp_path / "clean"))
+    histories = [(folder / "history.jsonl").read_text() for folder in (left, tmp_path / "clean")]
+    assert histories[0] == histories[1]
+
+
+def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(tmp_path):
+    file = write(tmp_path / "a.csv", rows=2000)
+    command = [
+        "learn", file, "--target", "label", "--batch-size", 16, "--save-rows", 160,
+        "--evaluate-rows", 400, "--state",
+    ]  # fmt: skip
+    status, calls = forked.run(*command, tmp_path / "whole")
+    assert status == 0
+    draw, kills, saved = random.Random(0), 0, set()
+    while status := forked.run(
+        *command, tmp_path / "killed", kill_after=draw.randrange(calls // 3)
+    )[0]:
+        assert status == -signal.SIGKILL
+        kills += 1
+        saved |= {one.name for one in (tmp_path / "killed").glob("0*.safetensors")}
+    assert kills > 4
+    assert len(saved) > 4, "it was killed after several saves"
+    assert same(state_of(tmp_path / "killed"), state_of(tmp_path / "whole"))
+    histories = [(tmp_path / name / "history.jsonl").read_bytes() for name in ("killed", "whole")]
+    assert histories[0] == histories[1]
+
+
+def test_unreadable_rows_have_no_effect(tmp_path, capsys):
+    bad = (3, 40, 700, 1499)
+    dirty = write(tmp_path / "dirty.csv", bad=bad)
+    clean = tmp_path / "clean.csv"
+    lines = dirty.read_text().splitlines(keepends=True)
+    clean.write_text("".join(line for line in lines if not line.startswith("bad")))
+    # one row per step, so that the good rows make the same steps
+    for name in ("dirty", "clean"):
+        learn(tmp_path / f"{name}.csv", "--target", "label", "--state", tmp_path / name,
+              "--batch-size", 1, "--rows", 300)  # fmt: skip
+    assert "dirty.csv, line 5: x must be a number, got 'bad'" in capsys.readouterr().err
+    dirty_session, clean_session = Session(tmp_path / "dirty"), Session(tmp_path / "clean")
+    assert dirty_session.progress.skipped == 2
+    assert clean_session.progress.skipped == 0
+    learn(tmp_path / "dirty.csv", "--state", tmp_path / "dirty", "--rows", 302)
+    dirty_session = Session(tmp_path / "dirty")
+    assert dirty_session.metric.count == clean_session.metric.count == 300
+    for part in ("learner", "metric", "inputs", "targets"):
+        states = [
+            {k: v for k, v in getattr(s, part).state_dict().items() if "random" not in k}
+            for s in (dirty_session, clean_session)
+        ]
+        assert same(*states), part
+
+
+def test_strict_stops_at_the_first_unreadable_row_and_saves(tmp_path, capsys):
+    file = write(tmp_path / "a.csv", bad=(500,))
+    options = ("--target", "label", "--state", tmp_path / "state", "--save-rows", 64)
+    assert learn(file, *options, "--strict") == 2
+    assert "line 502: x must be a number, got 'bad'; with --strict" in capsys.readouterr().err
+    assert Session(tmp_path / "state").progress.rows == 500 // 64 * 64
+
+
+def test_new_classes_may_appear_at_any_time(tmp_path):
+    file = tmp_path / "a.csv"
+    draw = random.Random(0)
+    with open(file, "w") as out:
+        out.write("x,y,label\n")
+        for row in range(2400):
+            kind = row // 800  # a new class every 800 rows; none disappears
+            label = draw.randrange(kind + 1)
+            x, y = draw.gauss(3 * label, 0.5), draw.gauss(-2 * label, 0.5)
+            out.write(f"{x:.4f},{y:.4f},class {label}\n")
+    learn(file, "--target", "label", "--state", tmp_path / "state", "--batch-size", 16)
+    session = Session(tmp_path / "state")
+    assert session.targets.names == ["class 0", "class 1", "class 2"]
+    assert session.learner.model[-1].out_features == 3
+    assert session.metric.windowed > 0.8
+    assert set(session.metric.by_class) == {0, 1, 2}
+
+
+def test_numbers_are_predicted_in_their_units(tmp_path, capsys):
+    draw = random.Random(0)
+    file = tmp_path / "a.jsonl"
+    with open(file, "w") as out:
+        for _ in range(3000):
+            x = draw.uniform(0, 10)
+            out.write(json.dumps({"x": x, "on": x > 5, "price": 1000 + 50 * x}) + "\n")
+    learn(file, "--target", "price", "--state", tmp_path / "state")
+    session = Session(tmp_path / "state")
+    assert session.schema.task == "regression"
+    assert session.metric.windowed < 20, "the standard deviation is 144"
+    capsys.readouterr()
+    (tmp_path / "b.jsonl").write_text('{"x": 4.0, "on": false}\n{"x": "?", "on": true}\n')
+    main(["predict", str(tmp_path / "b.jsonl"), "--state", str(tmp_path / "state")])
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["prediction"] == pytest.approx(1200, abs=60)
+    assert isinstance(second["prediction"], float), "a row with a missing value can be read"
+
+
+def test_images_in_folders(tmp_path):
+    draw = random.Random(0)
+    for number in range(400):
+        label = draw.choice(["bright", "dark"])
+        image = Image.effect_noise((12, 12), 30).convert("RGB")
+        half = Image.new("RGB", (12, 6), (255, 255, 255) if label == "bright" else (0, 0, 0))
+        image.paste(half, (0, 0))
+        (tmp_path / "images" / label).mkdir(parents=True, exist_ok=True)
+        image.save(tmp_path / "images" / label / f"{number:05d}.png")
+    (tmp_path / "images/dark/00100x.png").write_bytes(b"no image")
+    learn(tmp_path / "images", "--state", tmp_path / "state", "--size", 16, "--batch-size", 8)
+    session = Session(tmp_path / "state")
+    assert session.progress.skipped == 1
+    assert session.metric.windowed > 0.8
+
+
+def test_a_list_of_images(tmp_path):
+    (tmp_path / "deep").mkdir()
+    for name in ("a", "b"):
+        Image.effect_noise((9, 9), 30).save(tmp_path / "deep" / f"{name}.png")
+    manifest = tmp_path / "list.csv"
+    manifest.write_text("file,what\ndeep/a.png,one\ndeep/b.png,two\nx.png,two\n")
+    learn(manifest, "--state", tmp_path / "state", "--image", "file", "--target", "what")
+    session = Session(tmp_path / "state")
+    assert session.targets.names == ["one", "two"]
+    assert session.progress.skipped == 1
+
+
+def test_held_out_rows_are_evaluated_and_never_learned(tmp_path):
+    held = write(tmp_path / "held.csv", rows=200, seed=5)
+    file = write(tmp_path / "a.csv")
+    learn(file, "--target", "label", "--state", tmp_path / "state", "--held-out", held,
+          "--evaluate-rows", 500)  # fmt: skip
+    history = [
+        json.loads(one) for one in (tmp_path / "state/history.jsonl").read_text().splitlines()
+    ]
+    assert len(history) == 3
+    assert all(str(held) in point["held out"] for point in history)
+    assert history[-1]["held out"][str(held)] > 0.7
+    assert Session(tmp_path / "state").metric.count == 1500, "held-out rows are not learned"
+
+
+def test_accuracy_is_reported_by_environment(tmp_path, capsys):
+    file = write(tmp_path / "a.csv")
+    learn(file, "--target", "label", "--state", tmp_path / "state", "--environment", "colour")
+    session = Session(tmp_path / "state")
+    assert set(session.metric.by_environment) == {"red", "green"}
+    assert session.inputs.width == 2, "an environment is not an input"
+    assert "in red" in capsys.readouterr().err
+
+
+def test_a_network_of_the_user(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "def net(inputs, outputs):\n"
+        "    return nn.Sequential(nn.Linear(inputs, 7), nn.Tanh(), nn.Linear(7, outputs))\n"
+        "def wrong(inputs):\n    return None\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path / "a.csv", rows=200)
+    assert learn(file, "--target", "label", "--state", "state", "--model", "mine:net") == 0
+    assert Session(tmp_path / "state").learner.model[0].out_features == 7
+    assert learn(file, "--target", "label", "--state", "other", "--model", "mine:wrong") == 2
+    assert learn(file, "--target", "label", "--state", "other", "--model", "mine:none") == 2
+
+
+def saved_rows(folder):
+    """How many rows the newest saved state has learned."""
+    found = checkpoint.peek(folder, "read")
+    return found["read"]["rows"] if found else 0
+
+
+def test_standard_input_is_learned_as_it_comes_until_it_is_interrupted(tmp_path):
+    command = [
+        sys.executable, "-m", "taskfree", "learn", "-", "--target", "label", "--state",
+        str(tmp_path / "state"), "--patience", "0.2", "--save-seconds", "0",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    for number in range(100):
+        row = {"x": number % 7, "label": "odd" if number % 2 else "even"}
+        process.stdin.write(json.dumps(row).encode() + b"\n")
+    process.stdin.flush()  # more may come: the last 36 rows do not fill a batch
+    while saved_rows(tmp_path / "state") < 100:
+        assert process.poll() is None, process.stderr.read().decode()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate()[1].decode()
+    assert process.returncode == 130, errors
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_saves_what_it_has_learned(tmp_path, monkeypatch, number):
+    learn_rows = Session.learn
+
+    def interrupted(self, rows):
+        report = learn_rows(self, rows)
+        if report.step == 3:
+            signal.raise_signal(number)
+        return report
+
+    monkeypatch.setattr(Session, "learn", interrupted)
+    file = write(tmp_path / "a.csv")
+    assert learn(file, "--target", "label", "--state", tmp_path / "state") == 130
+    assert saved_rows(tmp_path / "state") == 3 * 64
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--target must name the column to predict; there is x, y, colour, label"),
+        (["--target", "price"], "has no column 'price'; it has 'x', 'y', 'colour', 'label'"),
+        (["--target", "label", "--ignore", "z"], "has no column 'z'"),
+        (["--target", "label", "--batch-size", "0"], "batch_size must be an integer of at least 1, got 0"),
+        (["--target", "label", "--model", "nothing"], "model must be module:function, got 'nothing'"),
+        (["--target", "label", "--held-out", "nowhere.csv"], "there is no nowhere.csv"),
+    ],
+)  # fmt: skip
+def test_invalid_options_are_reported_and_nothing_is_saved(tmp_path, capsys, options, message):
+    file = write(tmp_path / "a.csv", rows=100)
+    assert learn(file, "--state", tmp_path / "state", *options) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("state/*.safetensors"))
+
+
+def test_the_choices_of_the_first_start_are_fixed(tmp_path, capsys):
+    file = write(tmp_path / "a.csv", rows=100)
+    learn(file, "--target", "label", "--state", tmp_path / "state", "--lr", 0.02)
+    assert learn(file, "--state", tmp_path / "state", "--lr", 0.5) == 2
+    assert "was started with lr 0.02, and 0.5 was given" in capsys.readouterr().err
+
+
+def test_a_replaced_file_is_refused(tmp_path, capsys):
+    file = write(tmp_path / "a.csv", rows=100)
+    learn(file, "--target", "label", "--state", tmp_path / "state")
+    write(file, rows=200, seed=3)
+    assert learn(file, "--state", tmp_path / "state") == 2
+    assert "has changed since it was last read" in capsys.readouterr().err
+    other = write(tmp_path / "b.csv", rows=100, seed=4)
+    assert learn(other, "--state", tmp_path / "state") == 0
+    assert Session(tmp_path / "state").progress.rows == 200
+
+
+def test_the_new_rows_of_a_file_that_grows_are_learned(tmp_path):
+    file = write(tmp_path / "a.csv", rows=100)
+    learn(file, "--target", "label", "--state", tmp_path / "state")
+    with open(file, "a") as out:
+        out.write("5.0,-3.0,red,high\n" * 20)
+    learn(file, "--state", tmp_path / "state")
+    assert Session(tmp_path / "state").progress.rows == 120
+
+
+def test_old_states_and_open_files_do_not_pile_up(tmp_path):
+    file = write(tmp_path / "a.csv", rows=3000)
+    files = len(os.listdir("/proc/self/fd"))
+    learn(file, "--target", "label", "--state", tmp_path / "state", "--save-rows", 300)
+    assert len(os.listdir("/proc/self/fd")) <= files + 1
+    assert len(list((tmp_path / "state").glob("0*.safetensors"))) == 3

@@ -1,0 +1,28 @@
+"""Streams of numbered samples, and what a buffer keeps of them."""
+
+import torch
+from hypothesis import strategies as st
+
+SAMPLES = st.tuples(st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.5, 7.0]))
+STEPS = st.lists(st.lists(SAMPLES, min_size=1, max_size=9), min_size=1, max_size=8)
+"""The time steps of a stream: the (label, loss) of each new sample. Losses often tie."""
+
+
+def offer(buffer, steps, first=0):
+    """Offer samples numbered from `first`; held samples keep their loss. Yields the candidates."""
+    number = first
+    for step in steps:
+        labels, losses = zip(*step, strict=True)
+        x = torch.arange(number, number + len(step)).float()
+        number += len(step)
+        buffer.check(x, torch.tensor(labels))
+        joint, _ = buffer.join(x, torch.tensor(labels))
+        losses = torch.cat([buffer.losses, torch.tensor(losses)])
+        candidates = list(zip(joint.tolist(), losses.tolist(), strict=True))
+        buffer.update(losses)
+        yield candidates
+
+
+def held(buffer):
+    """The (number, loss) of each held sample."""
+    return sorted(zip(buffer.inputs.tolist(), buffer.losses.tolist(), strict=True))
