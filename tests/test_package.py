@@ -283,3 +283,11 @@ def test_the_contracts_name_every_part_of_the_package():
     layered = [name for layer in layers(by_type["layers"]) for name in layer]
     assert sorted(layered) == sorted(TOP)
     assert set(by_type["forbidden"]["source_modules"]) == TOP - {"taskfree.paper"}
+
+
+def test_every_exception_from_a_rule_has_a_reason():
+    for file in SOURCE.rglob("*.py"):
+        for line in file.read_text().splitlines():
+            if "# noqa" in line or "# type: ignore" in line:
+                reason = re.search(r"# noqa: [A-Z0-9]+ - \w|# type: ignore\[[\w-]+\]  # \w", line)
+                assert reason, f"{file}: {line.strip()}"

@@ -170,4 +170,4 @@ class Download:
 def run(command: Download) -> None:
     """Download the file."""
     file = fetch(command.name, command.folder)
-    print(f"{ITEMS[command.name].description}: {file}")  # noqa: T201
+    print(f"{ITEMS[command.name].description}: {file}")  # noqa: T201 - the answer

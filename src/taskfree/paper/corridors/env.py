@@ -40,7 +40,10 @@ class CorridorEnv(gymnasium.Env[NDArray[np.uint8], Any]):
         render_mode: `"rgb_array"`, or `"human"`, which needs a screen.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 10}  # noqa: RUF012
+    metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium declares it
+        "render_modes": ["rgb_array", "human"],
+        "render_fps": 10,
+    }
 
     def __init__(
         self,

@@ -82,7 +82,7 @@ DEFAULT, ONLINE, TUNED, ORACLE = "default", "online", "Plateau, tuned", "oracle"
 TRIGGERS: dict[str, Callable[[streams.ChangingStream], Trigger]] = {
     ORACLE: lambda stream: At([*stream.changes, len(stream.batches)]),
     "RelativePlateau": lambda _: RelativePlateau(),
-    "ADWIN": lambda _: Drift(drift.ADWIN()),  # type: ignore[no-untyped-call]
+    "ADWIN": lambda _: Drift(drift.ADWIN()),  # type: ignore[no-untyped-call]  # river
     "Page-Hinkley": lambda _: Drift(drift.PageHinkley()),
     "KSWIN": lambda _: Drift(drift.KSWIN(seed=0)),
     "every 100": lambda _: Every(100),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from pickle import UnpicklingError  # noqa: TID251
+from pickle import UnpicklingError  # noqa: TID251 - an error of torch.load
 
 import torch
 from safetensors import SafetensorError
@@ -76,7 +76,9 @@ def _read(file: Path, expected: dict[str, Tensor]) -> dict[str, Tensor]:
             found = load_file(file)
         else:
             # torchvision's own format; a file that would run code is refused
-            found = torch.load(file, map_location="cpu", weights_only=True)  # noqa: TID251
+            found = torch.load(  # noqa: TID251 - weights only: it runs no code
+                file, map_location="cpu", weights_only=True
+            )
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError) as error:
         raise ValueError(f"weights: {file} cannot be read: {error}") from error
     for name, value in expected.items():

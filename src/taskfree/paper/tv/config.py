@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from taskfree._core import validation
-from taskfree.how.mas import Penalty
+from taskfree.how.mas import Accumulate, Penalty
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class TVSetting:
     order: str = "as seen"
     """`"as seen"`; `"shuffled"`, the same time steps in random order; `"none"`, no learning."""
     buffer: bool = True
-    consolidate: str = ""
-    """How importance is accumulated; empty for no consolidation."""
+    consolidate: Accumulate | None = None
+    """How importance is accumulated; None for no consolidation."""
     annotated: bool = True
     """Whether an annotator tells people apart; otherwise it is self-supervised."""
     epochs: bool = False

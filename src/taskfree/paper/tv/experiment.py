@@ -91,8 +91,8 @@ def learn_series(job: TVJob, whole: Series, network: nn.Module) -> dict[str, Any
 
 def _learner(model: Faces, config: TVConfig, setting: TVSetting) -> Learner:
     how = None
-    if setting.consolidate in ("mean", "decay"):
-        how = FaceMAS(config.strength, setting.consolidate, config.penalty)  # type: ignore[arg-type]
+    if setting.consolidate is not None:
+        how = FaceMAS(config.strength, setting.consolidate, config.penalty)
     return Learner(
         model,
         torch.optim.SGD(model.parameters(), lr=config.lr, fused=True),

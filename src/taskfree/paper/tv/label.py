@@ -107,7 +107,7 @@ class LabelHandler(server.PageHandler):
             for track in self.tracks
         ]  # fmt: skip
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:  # noqa: N802 - as http.server names it
         """Save the name of a track."""
         length = self.headers.get("Content-Length") or ""
         # A page of another site cannot send this header without a preflight, which is not answered.
