@@ -5,7 +5,7 @@ import shutil
 import time
 from contextlib import contextmanager
 
-import pytest
+from unavailable import unavailable
 
 LIMIT = 600_000
 """Milliseconds to wait for the browser: tests do not depend on how fast a machine is."""
@@ -25,7 +25,7 @@ def page(allow=None, **options):
     """A page that fails the test on any error in it that does not match `allow`."""
     file = next(filter(None, map(shutil.which, NAMES)), None)
     if file is None:
-        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
+        unavailable(f"no browser: none of {', '.join(NAMES)} is installed")
     from playwright.sync_api import sync_playwright
 
     wrong = []

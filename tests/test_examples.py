@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from taskfree.paper.triggers import fashion
+from unavailable import unavailable
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -34,7 +35,7 @@ def test_a_run_to_watch(tmp_path):
     try:
         fashion.find()
     except (OSError, ValueError) as error:
-        pytest.skip(str(error))
+        unavailable(str(error))
     command = [sys.executable, "-W", "ignore", str(EXAMPLES / "watch.py"), "20"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout == "20 steps logged in run\n", done.stderr

@@ -91,6 +91,15 @@ def test_the_readme_is_short_and_can_be_found():
         assert words.lower() in " ".join(text.split()).lower(), words
 
 
+def test_the_readme_counts_the_claims():
+    """Those that are not shown, of all."""
+    _, make = write_tables.TABLES["claims"]
+    claims = make().splitlines()[2:]
+    within = sum("within the spread" in line for line in claims)
+    text = " ".join(README.read_text().split())
+    assert f"{within} of the [paper's {len(claims)} claims]" in text
+
+
 OLD_WORDS = (
     r"so many-th", r"\bpictures?\b", r"weighted accuracy", r"of one's own", r"\bif not said\b",
     r"\b(?:steps?|rows?|frames?|collisions|seconds|losses) a (?:step|second|minute|time step|sample)\b",

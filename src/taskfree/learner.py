@@ -17,7 +17,6 @@ from taskfree._core import batch, finite, learner_state, validation
 from taskfree._core.batch import Batch
 from taskfree._core.distributed import Joint, process_group
 from taskfree._core.errors import NotFiniteError
-from taskfree._core.learner_state import LearnerParts
 from taskfree._core.model import evaluating
 from taskfree._core.objective import Objective, learned_tensors
 from taskfree._core.rollback import Rollback
@@ -257,10 +256,6 @@ class Learner:
         with torch.no_grad(), evaluating(self.model):
             return batch.call(self._objective.network, inputs)
 
-    def _parts(self) -> LearnerParts:
-        own = (self.model, self.optimizer, self.loss, self.when, self.which, self.how)
-        return LearnerParts(*own, self._processes)
-
     def state_dict(self) -> dict[str, Tensor]:
         """Everything the continuation depends on, as a flat dict from names to tensors.
 
@@ -268,7 +263,7 @@ class Learner:
         PyTorch, the tensors are not copies. On several ranks the state is that of all of them and
         the same on each; any number of ranks can continue from it.
         """
-        return learner_state.save(self._parts(), self.step)
+        return learner_state.save(self, self._processes)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue bit for bit from a saved state; if it does not fit, nothing changes.
@@ -278,7 +273,7 @@ class Learner:
         """
         before = {name: tensor.clone() for name, tensor in self.state_dict().items()}
         try:
-            self.step = self._processes.call(lambda: learner_state.load(self._parts(), state))
+            self._processes.call(lambda: learner_state.load(self, self._processes, state))
         except BaseException:
-            self.step = learner_state.load(self._parts(), before)
+            learner_state.load(self, self._processes, before)
             raise

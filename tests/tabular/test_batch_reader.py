@@ -17,6 +17,9 @@ class Numbers(Source):
         for number in iter(self.feed.get, None) if self.live else range(start[0], self.limit):
             yield Row(number + 1, [number], (number + 1, number + 1))
 
+    def fingerprint(self, position):
+        return str(position)
+
 
 def values(rows):
     return [row.values[0] for row in rows]

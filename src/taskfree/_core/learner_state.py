@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor
 
 from taskfree._core.distributed import Processes
 from taskfree._core.objective import learned_tensors
@@ -15,62 +14,50 @@ from taskfree._core.random_state import load_torch_state, torch_state
 from taskfree._core.serialization import add_prefix, load_optimizer, pack, take_prefix, unpack
 
 
-class LearnerParts(NamedTuple):
-    """What a learner is made of, as its state sees it."""
-
-    model: nn.Module
-    optimizer: Optimizer
-    loss: object
-    when: Any
-    which: Any
-    how: Any
-    processes: Processes
-
-
-def save(parts: LearnerParts, step: int) -> dict[str, Tensor]:
+def save(learner: Any, processes: Processes) -> dict[str, Tensor]:
     """The state as a flat dict from names to tensors."""
     state = {
-        "step": torch.tensor(step),
-        "parts": torch.tensor([parts.which is not None, parts.how is not None]),
-        **add_prefix("model", learned_tensors(parts.model, parts.optimizer, parts.loss)),
-        **add_prefix("optimizer", pack(parts.optimizer.state_dict())),
+        "step": torch.tensor(learner.step),
+        "parts": torch.tensor([learner.which is not None, learner.how is not None]),
+        **add_prefix("model", learned_tensors(learner.model, learner.optimizer, learner.loss)),
+        **add_prefix("optimizer", pack(learner.optimizer.state_dict())),
     }
-    for name, own in torch_state(next(parts.model.parameters()).device).items():
-        for rank, value in enumerate(parts.processes.stack(own)):
+    for name, own in torch_state(next(learner.model.parameters()).device).items():
+        for rank, value in enumerate(processes.stack(own)):
             state[f"random.{rank}.{name}"] = value
     for name in ("when", "which", "how"):
-        if (component := getattr(parts, name)) is not None:
+        if (component := getattr(learner, name)) is not None:
             state |= add_prefix(name, component.state_dict())
     return state
 
 
-def load(parts: LearnerParts, state: Mapping[str, Tensor]) -> int:
-    """Load a state and return its step. What raises may leave the learner half loaded."""
+def load(learner: Any, processes: Processes, state: Mapping[str, Tensor]) -> None:
+    """Load a state. What raises may leave the learner half loaded."""
     saved = take_prefix("model", state)
-    own = learned_tensors(parts.model, parts.optimizer, parts.loss)
+    own = learned_tensors(learner.model, learner.optimizer, learner.loss)
     _check_tensors(saved, own)
     name = ""
     try:
         step = int(state["step"])
-        _check_parts(parts, state["parts"].tolist())
+        _check_parts(learner, state["parts"].tolist())
         with torch.no_grad():
             for key, tensor in own.items():
                 tensor.copy_(saved[key])
         name = "optimizer"
-        load_optimizer(parts.optimizer, unpack(take_prefix(name, state)))
-        device = next(parts.model.parameters()).device
+        load_optimizer(learner.optimizer, unpack(take_prefix(name, state)))
+        device = next(learner.model.parameters()).device
         for name in ("when", "which", "how"):
-            if (component := getattr(parts, name)) is not None:
+            if (component := getattr(learner, name)) is not None:
                 moved = {key: value.to(device) for key, value in take_prefix(name, state).items()}
                 component.load_state_dict(moved)
-        name = f"random.{parts.processes.rank}"
+        name = f"random.{processes.rank}"
         random = take_prefix(name, state)
-        if random or parts.processes.size == 1:  # a rank that was not saved keeps its generators
+        if random or processes.size == 1:  # a rank that was not saved keeps its generators
             load_torch_state(random)
+        learner.step = step
     except KeyError as error:
         missing = f"{name}.{error.args[0]}".lstrip(".")
         raise ValueError(f"the saved state lacks {missing!r}") from error
-    return step
 
 
 def _check_tensors(saved: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
@@ -87,9 +74,9 @@ def _described(tensor: Tensor | None) -> str:
     return "nothing" if tensor is None else f"{tensor.dtype} {list(tensor.shape)}"
 
 
-def _check_parts(parts: LearnerParts, saved: list[bool]) -> None:
+def _check_parts(learner: Any, saved: list[bool]) -> None:
     for name, there in zip(("which", "how"), saved, strict=True):
-        if there != (getattr(parts, name) is not None):
+        if there != (getattr(learner, name) is not None):
             raise ValueError(
                 f"the state was saved {'with' if there else 'without'} a component for "
                 f"{name!r}, unlike this learner; make it of the same components"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import torch
@@ -13,7 +14,7 @@ from taskfree._core.batch import Batch
 from taskfree._core.serialization import pack, unpack
 
 
-class Rows:
+class Rows(ABC):
     """Samples in preallocated rows: the held ones in front, new ones behind them."""
 
     def __init__(self, capacity: int) -> None:
@@ -22,9 +23,9 @@ class Rows:
         self._targets: Batch | None = None
         self._views: tuple[tuple[int, int], list[Batch], tuple[Batch, Batch]] | None = None
 
+    @abstractmethod
     def __len__(self) -> int:
         """How many samples are held."""
-        raise NotImplementedError
 
     @property
     def inputs(self) -> Batch:
@@ -116,9 +117,9 @@ class PriorityRows(Rows):
     def _priority(self) -> Tensor:
         return self._all_priorities[: self._held]
 
+    @abstractmethod
     def _priorities(self, losses: Tensor, new: int) -> Tensor:
         """The priority of each sample, held ones first; the last `new` are new."""
-        raise NotImplementedError
 
     def _best_last(self, priority: Tensor) -> Tensor:
         """The indices of all joined rows, the best last; of equal ones the newer."""

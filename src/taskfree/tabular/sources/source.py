@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -26,7 +27,7 @@ class Row(NamedTuple):
     """Why it cannot be read, if it cannot."""
 
 
-class Source:
+class Source(ABC):
     """Where rows come from. A source can continue at the end of any of its rows.
 
     Args:
@@ -45,13 +46,13 @@ class Source:
         self.folder = Path(name).parent
         """What file names in it are relative to."""
 
+    @abstractmethod
     def rows(self, start: Position = START) -> Iterator[Row]:
         """All rows from a position on. A row that cannot be read is a row with a problem."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fingerprint(self, position: Position) -> str:
         """A digest of its beginning, by which it is recognized when it continues at a position."""
-        raise NotImplementedError
 
     def size(self) -> int | None:
         """How much there is, in the unit of positions; None if unknown."""
