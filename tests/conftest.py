@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 import torch
 from hypothesis import settings
@@ -6,6 +8,10 @@ from examples import examples
 
 settings.register_profile("tests", examples(100))
 settings.load_profile("tests")
+
+# A shell script that starts the tests with `&` makes them ignore Ctrl-C, which the processes that
+# they start would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -62,9 +62,10 @@ PROTOCOLS = {"taskfree.observe.events.Observed"}
 
 
 @pytest.mark.parametrize("name", sorted(public().keys() - PROTOCOLS))
-def test_all_that_is_public_is_in_the_api_with_a_running_example(name, site):
-    page = (site / "api" / "index.html").read_text()
-    assert f'id="{name}"' in page, "add it to docs/api.md"
+def test_all_that_is_public_has_a_page_with_a_running_example(name, site):
+    short = name.rpartition(".")[2]
+    assert f'href="{short}/"' in (site / "api/index.html").read_text(), "add it to docs/api.md"
+    assert f'id="{name}"' in (site / "api" / short / "index.html").read_text()
     text = " ".join(public()[name].__doc__.split())
     assert ">>> " in text or "example is in `" in text.lower(), "it needs a running example"
 
