@@ -25,7 +25,7 @@ CORE = (
     "when/trigger", "when/plateau", "when/relative", "when/settled", "when/schedule",
     "which/rows", "which/hardest", "which/recent", "which/reservoir",
     "how/mas", "how/importance/exact", "how/importance/general", "how/importance/norms",
-    "learner", "_core/objective", "_core/learner_state", "_core/finite", "_core/files",
+    "learner", "_learner/objective", "_learner/state", "_core/finite", "_core/files",
     "_core/random_state", "_core/rollback", "_core/serialization",
     "checkpoint/format", "checkpoint/generations",
 )  # fmt: skip

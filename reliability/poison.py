@@ -13,7 +13,7 @@ from torch import Tensor
 from taskfree import Learner
 from taskfree._core import batch, finite
 from taskfree._core.distributed import Joint
-from taskfree._core.objective import Objective
+from taskfree._learner.objective import Objective
 
 RATES = (1e-4, 1e-3, 1e-2, 0.1, 0.5)
 
@@ -81,5 +81,5 @@ def without_guard(samples: int) -> dict[str, bool]:
 def _means(_: Objective, losses: Tensor, joint: Joint, gradient_step: int = 1) -> tuple[Any, ...]:
     """The mean losses, finite or not."""
     del gradient_step
-    old = float(losses[: joint.held].mean()) if joint.held else 0.0
-    return float(losses[joint.held :].mean()), old
+    old = float(losses[: joint.replayed].mean()) if joint.replayed else 0.0
+    return float(losses[joint.replayed :].mean()), old

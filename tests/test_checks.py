@@ -23,9 +23,10 @@ def test_every_component_meets_its_contract(component):
 def test_no_component_is_left_out():
     names = {component.name.split("(")[0] for component in COMPONENTS}
     assert names == {
-        "Plateau", "RelativePlateau", "Settled", "At", "Every", "Never", "Hardest", "Recent", "Reservoir", "MAS",
+        "Plateau", "RelativePlateau", "Settled", "At", "Every", "Never", "Hardest", "ClassBalanced",
+        "Recent", "Reservoir", "MAS",
     }  # fmt: skip
-    assert len(COMPONENTS) == 6 + 4 + 2 + 18
+    assert len(COMPONENTS) == 6 + 4 + 6 + 18
 
 
 def plateau():
@@ -184,8 +185,11 @@ class LosesItsGenerator(Reservoir):
         (lambda: Doubles(7), "must not hold a sample twice"),
         (lambda: MixesTargets(7), "keep inputs and targets together"),
         (lambda: KeepsOldLosses(7), "take over the fresh losses"),
-        (lambda: Borrows(7), "not hold a sample twice|inputs and targets|fresh losses|copied"),
-        (lambda: NewFirst(7), "join must give the samples held, followed by the new ones"),
+        (lambda: Borrows(7), "each once, followed by the new ones"),
+        (
+            lambda: NewFirst(7),
+            "join and redraw must give held samples, each once, followed by the new",
+        ),
         (lambda: AcceptsAnything(7), "check must refuse"),
         (lambda: LosesItsGenerator(7), "a loaded state must be what was saved"),
     ],

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from taskfree import MAS, Every, Hardest, Learner, Never, Settled, defaults
+from taskfree import MAS, Every, Hardest, Learner, Settled, defaults
+from taskfree.when import Never
 
 MODEL = nn.Linear(2, 2)
 

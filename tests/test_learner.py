@@ -15,12 +15,11 @@ from taskfree import (
     Every,
     Hardest,
     Learner,
-    Never,
     Plateau,
     Recent,
-    RelativePlateau,
     Reservoir,
 )
+from taskfree.when import Never, RelativePlateau
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 

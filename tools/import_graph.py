@@ -13,8 +13,8 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 ROOT = Path(__file__).parents[1]
 COLOURS = {"cli": "#E69F00", "paper": "#CC79A7", "_core": "#999999"}
 QUESTIONS = ("when", "which", "how")
-SHIFTS = {"cli": -2, "paper": 3, "adapters": -4, "tabular": -1.5, "checks": 8, "grow": -3.5,
-          "onpolicy": -2.5, "defaults": 0.5, "observe": -0.5}  # fmt: skip
+SHIFTS = {"cli": -2, "paper": 2.2, "adapters": -4, "tabular": -1.5, "checks": 8.8, "grow": -3.5,
+          "onpolicy": -2.5, "defaults": 0.5, "observe": -0.5, "_learner": -2}  # fmt: skip
 """How far a box is moved to the right, so that arrows do not cross boxes."""
 
 

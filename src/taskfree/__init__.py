@@ -34,24 +34,22 @@ if TYPE_CHECKING:
     from taskfree.learner import Learner
     from taskfree.observe.advice import Advice
     from taskfree.observe.events import Event, Report
-    from taskfree.when import At, Every, Never, Plateau, RelativePlateau, Settled
-    from taskfree.which import Hardest, Recent, Reservoir
+    from taskfree.when import Every, Plateau, Settled
+    from taskfree.which import ClassBalanced, Hardest, Recent, Reservoir
 
 __all__ = [
     "MAS",
     "Advice",
-    "At",
     "CheckpointError",
+    "ClassBalanced",
     "DistributedError",
     "Event",
     "Every",
     "Hardest",
     "Learner",
-    "Never",
     "NotFiniteError",
     "Plateau",
     "Recent",
-    "RelativePlateau",
     "Report",
     "Reservoir",
     "Settled",
@@ -66,8 +64,8 @@ __version__ = _version("taskfree")
 
 _HOMES = {
     "how": ("MAS",),
-    "when": ("At", "Every", "Never", "Plateau", "RelativePlateau", "Settled"),
-    "which": ("Hardest", "Recent", "Reservoir"),
+    "when": ("Every", "Plateau", "Settled"),
+    "which": ("ClassBalanced", "Hardest", "Recent", "Reservoir"),
     "learner": ("Learner",),
     "observe.advice": ("Advice",),
     "observe.events": ("Event", "Report"),

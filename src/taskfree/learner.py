@@ -13,13 +13,14 @@ from torch import Tensor, nn
 from torch.optim import LBFGS, Optimizer
 
 from taskfree import defaults
-from taskfree._core import batch, finite, learner_state, validation
+from taskfree._core import batch, finite, validation
 from taskfree._core.batch import Batch
 from taskfree._core.distributed import Joint, process_group
 from taskfree._core.errors import NotFiniteError
 from taskfree._core.model import evaluating
-from taskfree._core.objective import Objective, learned_tensors
 from taskfree._core.rollback import Rollback
+from taskfree._learner import state as learner_state
+from taskfree._learner.objective import Objective, learned_tensors
 from taskfree.defaults import Auto
 from taskfree.how import Regularizer
 from taskfree.observe.advice import Adviser
@@ -153,7 +154,7 @@ class Learner:
 
     def _time_step(self, x: Batch, y: Batch, counts: list[int]) -> Report:
         objective, rescore = self._objective, self.which is not None and self.which.rescore
-        joint = self._processes.join(self.which, x, y, counts)  # the buffer, then X, Y
+        joint = self._processes.join(self.which, x, y, counts)  # from the buffer, then X, Y
 
         losses = self._differentiate(joint)  # line 7, n = 1
         loss, buffer_loss = objective.means(losses, joint)  # raises before anything has changed
@@ -164,6 +165,7 @@ class Learner:
             self._rollback.save_parameters()  # something can still fail after the first step
         self._descend(joint, loss + buffer_loss)  # line 8
         for n in range(2, self.repeats + 1):  # line 6, n = 2, 3, ...
+            joint = self._processes.redraw(self.which, joint)
             losses = self._differentiate(joint)
             self._descend(joint, sum(objective.means(losses, joint, n)))
         if rescore:
@@ -171,7 +173,7 @@ class Learner:
 
         consolidated = decision == "plateau" and self.how is not None
         if self.how is not None and consolidated:
-            known = self.which.inputs if self.which is not None and joint.held else x
+            known = self.which.inputs if self.which is not None and joint.replayed else x
             self.how.consolidate(self.model, known)  # lines 14 and 15
             event = event and event.consolidated_by(self.how)
         if self.which is not None:
@@ -180,7 +182,7 @@ class Learner:
         return Report(
             step=self.step,
             loss=loss,
-            buffer_loss=buffer_loss if joint.held else math.nan,
+            buffer_loss=buffer_loss if joint.replayed else math.nan,
             window_loss=loss + buffer_loss,
             window_mean=self.when.window_mean,
             consolidated=consolidated,

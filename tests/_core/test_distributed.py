@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 import cluster
 from taskfree import (
     MAS,
+    ClassBalanced,
     DistributedError,
     Every,
     Hardest,
@@ -25,7 +26,7 @@ from taskfree import (
     Reservoir,
 )
 from taskfree._core.distributed import SingleProcess
-from taskfree._core.objective import learned_tensors
+from taskfree._learner.objective import learned_tensors
 from taskfree.how.importance import estimate
 
 HERE = Path(__file__).parent
@@ -78,6 +79,15 @@ SETTINGS = {
         "which": lambda: Reservoir(15, seed=4),
         "when": lambda: Every(40),
         "how": lambda: MAS(0.5, penalty="gradient", accumulate="decay", output="norm"),
+    },
+    "drawn anew in every gradient step": {
+        "which": lambda: Reservoir(40, replay=7, seed=4),
+        "repeats": 3,
+        "when": lambda: Every(60),
+    },
+    "drawn from a class-balanced buffer": {
+        "which": lambda: ClassBalanced(40, seed=4),
+        "when": lambda: Every(60),
     },
     "line search": {
         "optimizer": lambda p, lr: torch.optim.LBFGS(p, lr, max_iter=3),

@@ -19,18 +19,17 @@ from torch import nn
 
 from taskfree import (
     MAS,
-    At,
     Every,
     Hardest,
     Learner,
     Plateau,
     Recent,
-    RelativePlateau,
     Reservoir,
     Settled,
     checkpoint,
 )
 from taskfree.cli import learn
+from taskfree.when import At, RelativePlateau
 
 HERE = Path(__file__).parent
 STEPS, HALF = 400, 250

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from same import assert_same, snapshot
-from taskfree import MAS, Advice, Every, Hardest, Learner, Plateau, Recent, RelativePlateau
+from taskfree import MAS, Advice, Every, Hardest, Learner, Plateau, Recent
+from taskfree.when import RelativePlateau
 
 
 def make(lr=0.1, **options):

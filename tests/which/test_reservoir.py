@@ -8,8 +8,8 @@ def kept(buffer, samples, per_step):
     """What a buffer keeps of numbered samples."""
     for start in range(0, samples, per_step):
         x = torch.arange(start, start + per_step)
-        buffer.join(x, x)
-        buffer.update(torch.zeros(len(buffer) + per_step))
+        joint, _ = buffer.join(x, x)
+        buffer.update(torch.zeros(len(joint)))
     return buffer.inputs
 
 

@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 
 from same import assert_same, snapshot
 from samples import STEPS, held, offer
-from taskfree.which import Hardest, Recent, Reservoir
+from taskfree.which import ClassBalanced, Hardest, Recent, Reservoir
 
 BUFFERS = {
     "hardest": lambda: Hardest(5),
     "balanced": lambda: Hardest(5, balanced=True),
     "recent": lambda: Recent(5),
     "reservoir": lambda: Reservoir(5, seed=3),
+    "reservoir, 2 replayed": lambda: Reservoir(5, replay=2, seed=3),
+    "class-balanced": lambda: ClassBalanced(5, replay=3, seed=3),
 }
 
 
@@ -81,7 +83,7 @@ def test_an_empty_buffer_has_no_samples(name):
         getattr(Hardest(3), name)
 
 
-@pytest.mark.parametrize("kind", [Hardest, Recent, Reservoir])
+@pytest.mark.parametrize("kind", [Hardest, ClassBalanced, Recent, Reservoir])
 @pytest.mark.parametrize("capacity", [0, -3, 1.5, "many", None, True])
 def test_an_invalid_capacity(kind, capacity):
     message = f"capacity must be an integer of at least 1, got {capacity!r}"

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from taskfree._core.batch import Batch
+from taskfree._core.batch import Batch, rows
 from taskfree._core.errors import DistributedError
 
 LARGE = 2**18
@@ -34,13 +34,13 @@ that is about to exit."""
 
 
 class Joint(NamedTuple):
-    """The samples of a time step: first those held by the buffer, then the new ones."""
+    """The samples of a gradient step: first those that are replayed, then the new ones."""
 
     inputs: Batch
     targets: Batch
-    held_here: int
-    """How many samples are held on this rank ..."""
-    held: int
+    replayed_here: int
+    """How many samples are replayed on this rank ..."""
+    replayed: int
     """... and on all ranks."""
     new: int
     """How many samples are new, on all ranks."""
@@ -52,7 +52,7 @@ class Joint(NamedTuple):
     @property
     def total(self) -> int:
         """How many samples there are on all ranks."""
-        return self.held + self.new
+        return self.replayed + self.new
 
 
 class SingleProcess:
@@ -84,10 +84,17 @@ class SingleProcess:
         """Sum each of the tensors over all ranks, in place."""
 
     def join(self, which: Any, inputs: Batch, targets: Batch, counts: list[int]) -> Joint:
-        """The samples held and the new ones, of which there are `counts` on each rank."""
-        held = 0 if which is None else len(which)
+        """Samples to replay and the new ones, of which there are `counts` on each rank."""
         x, y = (inputs, targets) if which is None else which.join(inputs, targets)
-        return Joint(x, y, held, held, counts[0], which is not None)
+        replayed = rows(x) - counts[0]
+        return Joint(x, y, replayed, replayed, counts[0], which is not None)
+
+    def redraw(self, which: Any, joint: Joint) -> Joint:
+        """Other samples to replay and the same new ones."""
+        if which is None:
+            return joint
+        x, y = which.redraw()
+        return joint._replace(inputs=x, targets=y)
 
     def evaluate(self, losses: Callable[[], Tensor], joint: Joint) -> Tensor:
         """The losses of the samples of all ranks."""
@@ -181,14 +188,24 @@ class ProcessGroup:
             ) from error
 
     def join(self, which: Any, inputs: Batch, targets: Batch, counts: list[int]) -> Joint:
-        """The samples held and the new ones, of which there are `counts` on each rank."""
+        """Samples to replay and the new ones, of which there are `counts` on each rank."""
         if which is not None:
-            held = len(which)
             x, y = which.join_shard(inputs, targets, counts)
-            return Joint(x, y, held, len(which.whole), sum(counts), True, which.places)
+            here = rows(x) - counts[self.rank]
+            total = which.replayed_everywhere
+            return Joint(x, y, here, total, sum(counts), True, which.places)
         first = sum(counts[: self.rank])
         places = torch.arange(first, first + counts[self.rank])
         return Joint(inputs, targets, 0, 0, sum(counts), False, places)
+
+    def redraw(self, which: Any, joint: Joint) -> Joint:
+        """Other samples to replay and the same new ones."""
+        if which is None:
+            return joint
+        new = rows(joint.inputs) - joint.replayed_here
+        x, y = which.redraw()
+        here = rows(x) - new
+        return joint._replace(inputs=x, targets=y, replayed_here=here, places=which.places)
 
     def evaluate(self, losses: Callable[[], Tensor], joint: Joint) -> Tensor:
         """The losses of the samples of all ranks."""
@@ -268,10 +285,10 @@ class ProcessGroup:
         """Raise on every rank, with the messages of the ranks that failed."""
         text = b"" if failure is None else f"{type(failure).__name__}: {failure}".encode()
         padded = text[:MESSAGE].ljust(MESSAGE, b"\0")
-        rows = self.stack(torch.tensor(list(padded), dtype=torch.uint8))
+        sent = self.stack(torch.tensor(list(padded), dtype=torch.uint8))
         if failure is not None:
             raise failure
-        texts = {rank: bytes(row.tolist()).rstrip(b"\0") for rank, row in enumerate(rows)}
+        texts = {rank: bytes(row.tolist()).rstrip(b"\0") for rank, row in enumerate(sent)}
         failed = "; ".join(
             f"rank {rank} failed: {text.decode(errors='replace')}"
             for rank, text in texts.items()

@@ -13,7 +13,6 @@ from taskfree import defaults
 from taskfree._core import batch, validation
 from taskfree._core.batch import Batch
 from taskfree._core.model import evaluating
-from taskfree._core.objective import check_losses
 from taskfree._core.serialization import add_prefix, take_prefix
 from taskfree.defaults import Auto
 from taskfree.how import Regularizer
@@ -127,8 +126,8 @@ class Consolidator:
     ) -> None:
         """Update the buffer with the new samples whose loss is finite."""
         if self.loss is None:
-            which.join(x, torch.zeros(batch.rows(x)))
-            which.update(torch.zeros(len(which) + batch.rows(x)))
+            joined, _ = which.join(x, torch.zeros(batch.rows(x)))
+            which.update(torch.zeros(batch.rows(joined)))
             return
         if targets is None:
             raise ValueError(
@@ -142,14 +141,13 @@ class Consolidator:
             good = new.isfinite()
             if not good.any():
                 return
-            which.join(batch.take(x, good), batch.take(y, good))
-            held = self._losses(model, which.inputs, which.targets) if len(which) else new[:0]
-        which.update(torch.cat([held, new[good]]))
+            x, y = which.join(batch.take(x, good), batch.take(y, good))
+            which.update(self._losses(model, x, y))
 
     def _losses(self, model: nn.Module, x: Batch, y: Batch) -> Tensor:
         assert self.loss is not None
         losses = self.loss(batch.call(model, x), y)
-        check_losses(losses, batch.rows(x))
+        validation.losses(losses, batch.rows(x))
         return losses
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -50,10 +50,11 @@ def check_buffer(make: Callable[[], Buffer]) -> None:
         require(len(buffer) == 0, "a new buffer must be empty")
         for name in ("rescore", "balanced"):
             require(isinstance(getattr(buffer, name, None), bool), f"{name} must be a bool")
+        last_seen: dict[int, float] = {}
         for step in range(12):
             for one in (buffer, twin):
-                _update(one, step, samples, shape)
-            _check_rows(buffer, (step + 1) * samples, step, shape)
+                last_seen |= _update(one, step, samples, shape)
+            _check_rows(buffer, shape, last_seen)
             saved = snapshot(buffer.state_dict())
             require(same(saved, twin.state_dict()), "two new buffers must choose alike")
             twin = make()
@@ -62,51 +63,67 @@ def check_buffer(make: Callable[[], Buffer]) -> None:
         _check_refusals(buffer, shape)
 
 
-def _update(buffer: Buffer, step: int, samples: int, shape: str) -> None:
+def _update(buffer: Buffer, step: int, samples: int, shape: str) -> dict[int, float]:
+    """Offer new samples; the losses that the buffer was given, by the samples' numbers."""
     inputs, targets = _offer(step, samples, shape)
+    new = set(_numbers(inputs))
     buffer.check(inputs, targets)
-    before = snapshot(buffer.state_dict())
-    given = batch.tensors(batch.apply(Tensor.clone, inputs))
-    joint_inputs, joint_targets = buffer.join(inputs, targets)
-    require(same(before, buffer.state_dict()), "join must not change what is held")
-    held = len(buffer)
-    number = batch.tensors(joint_inputs)[0][:, 0].long()
-    require(
-        number.shape[0] == held + samples == batch.rows(joint_targets)
-        and all(map(torch.equal, given, (c[held:] for c in batch.tensors(joint_inputs))))
-        and (not held or torch.equal(number[:held], _numbers(buffer))),
-        "join must give the samples held, followed by the new ones",
-    )
+    before, held = _contents(buffer), set(_numbers(buffer.inputs)) if len(buffer) else set()
+    joined = [batch.apply(Tensor.clone, part) for part in buffer.join(inputs, targets)]
     for tensor in (*batch.tensors(inputs), targets):
         tensor.zero_()  # what was offered is the caller's: the buffer must have copied it
-    losses = _loss(number, step)
+    drawn = buffer.redraw()
+    require(same(before, _contents(buffer)), "join and redraw must not change what is held")
+    for x, y in (joined, drawn):
+        number, replayed = _numbers(x), batch.rows(x) - samples
+        require(
+            set(number[:replayed]) <= held
+            and set(number[replayed:]) == new
+            and len(set(number)) == len(number)
+            and bool(replayed) == bool(held),
+            "join and redraw must give held samples, each once, followed by the new ones",
+        )
+        _check_samples(x, y, number, shape)
+    require(batch.rows(joined[0]) == batch.rows(drawn[0]), "redraw must replay as many as join")
+    losses = _loss(torch.tensor(number), step)
+    given = dict(zip(number, losses.tolist(), strict=True))
     buffer.update(losses)
     losses.zero_()
+    return given
 
 
-def _numbers(buffer: Buffer) -> Tensor:
-    return batch.tensors(buffer.inputs)[0][:, 0].long()
+def _numbers(inputs: Batch) -> list[int]:
+    return [int(number) for number in batch.tensors(inputs)[0][:, 0].tolist()]
 
 
-def _check_rows(buffer: Buffer, seen: int, step: int, shape: str) -> None:
-    require(0 < len(buffer) <= buffer.capacity, "a buffer must hold 1 to `capacity` samples")
-    number = _numbers(buffer)
-    require(len(number) == len(buffer), "a buffer must hold as many inputs as it says")
-    require(len(set(number.tolist())) == len(number), "a buffer must not hold a sample twice")
-    require(int(number.max()) < seen, "a buffer must hold only what it was offered")
-    expected = batch.tensors(_inputs(number, shape))
+def _contents(buffer: Buffer) -> dict[str, Tensor]:
+    if not len(buffer):
+        return {}
+    columns = (*batch.tensors(buffer.inputs), *batch.tensors(buffer.targets), buffer.losses)
+    return snapshot({str(number): column for number, column in enumerate(columns)})
+
+
+def _check_samples(inputs: Batch, targets: Batch, number: list[int], shape: str) -> None:
+    expected = batch.tensors(_inputs(torch.tensor(number), shape))
     require(
-        all(map(torch.equal, batch.tensors(buffer.inputs), expected)),
+        all(map(torch.equal, batch.tensors(inputs), expected)),
         "a buffer must keep the parts of an input together",
     )
-    targets = buffer.targets
     require(
-        isinstance(targets, Tensor) and torch.equal(targets, _target(number)),
+        isinstance(targets, Tensor) and torch.equal(targets, _target(torch.tensor(number))),
         "a buffer must keep inputs and targets together",
     )
-    require(
-        torch.equal(buffer.losses, _loss(number, step)), "a buffer must take over the fresh losses"
-    )
+
+
+def _check_rows(buffer: Buffer, shape: str, last_seen: Mapping[int, float]) -> None:
+    require(0 < len(buffer) <= buffer.capacity, "a buffer must hold 1 to `capacity` samples")
+    number = _numbers(buffer.inputs)
+    require(len(number) == len(buffer), "a buffer must hold as many inputs as it says")
+    require(len(set(number)) == len(number), "a buffer must not hold a sample twice")
+    require(set(number) <= last_seen.keys(), "a buffer must hold only what it was offered")
+    _check_samples(buffer.inputs, buffer.targets, number, shape)
+    expected = [last_seen[one] for one in number]
+    require(buffer.losses.tolist() == expected, "a buffer must take over the fresh losses")
 
 
 def _check_refusals(buffer: Buffer, shape: str) -> None:

@@ -15,8 +15,8 @@ from taskfree.checks.regularizers import check_regularizer
 from taskfree.checks.triggers import check_trigger
 
 _EXAMPLES: dict[str, Any] = {
-    "capacity": 7, "mean": 0.5, "n": 4, "steps": (3, 250), "strength": 1.0, "variance": 0.1,
-    "window": 5,
+    "capacity": 7, "mean": 0.5, "n": 4, "replay": 3, "steps": (3, 250), "strength": 1.0,
+    "variance": 0.1, "window": 5,
 }  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def _classes(module: ModuleType) -> Iterator[type]:
 
 
 def _choices(kind: type) -> Iterator[dict[str, Any]]:
-    """Arguments for a class: examples for required ones, all values of those with choices."""
+    """Arguments for a class: examples for required ones, all choices of those that have some."""
     hints = get_type_hints(kind.__init__)  # type: ignore[misc]  # of a class found by its name
     options: dict[str, tuple[Any, ...]] = {}
     for name, parameter in inspect.signature(kind).parameters.items():
@@ -62,5 +62,7 @@ def _choices(kind: type) -> Iterator[dict[str, Any]]:
             options[name] = (False, True)
         elif parameter.default is inspect.Parameter.empty:
             options[name] = (_EXAMPLES[name],)
+        elif parameter.default is None:
+            options[name] = (None, _EXAMPLES[name])
     for values in itertools.product(*options.values()):
         yield dict(zip(options, values, strict=True))

@@ -72,11 +72,12 @@ class StreamModel:
         if scaler is not None:
             model = nn.Sequential(Standardize(scaler), model)
         loss = nn.CrossEntropyLoss(reduction="none")
+        size = options.buffer_size
         self.learner = Learner(
             model,
             torch.optim.Adam(model.parameters(), lr=options.lr, fused=True),
             loss=_SmoothL1(self.targets) if isinstance(self.targets, RegressionTarget) else loss,
-            which=Reservoir(options.buffer_size, options.seed) if options.buffer_size else None,
+            which=Reservoir(size, replay=size, seed=options.seed) if size else None,
             how=MAS(options.strength, penalty="relative") if options.strength else None,
         )
 

@@ -43,10 +43,16 @@ class Buffer(Protocol):
         """Raise, and change nothing, if such samples cannot be held beside the present ones."""
 
     def join(self, inputs: Batch, targets: Batch) -> tuple[Batch, Batch]:
-        """The held samples followed by these new ones. What is held does not change."""
+        """Samples to replay, followed by these new ones. What is held does not change."""
+
+    def redraw(self) -> tuple[Batch, Batch]:
+        """As many samples to replay, drawn anew, followed by the new ones joined last."""
 
     def update(self, losses: Tensor) -> None:
-        """Choose among the samples joined last, by their losses in that order."""
+        """Choose among the held samples and the new ones, given the losses of those joined last.
+
+        The losses are in the order in which `join`, or `redraw` after it, returned the samples.
+        """
 
     def state_dict(self) -> dict[str, Tensor]:
         """The held samples and everything that later choices depend on."""

@@ -45,6 +45,8 @@ class DistributedBuffer(Rows):
         self._arrived = 0
         self.places = self._numbers
         """The positions of this rank's samples among those of all ranks, as joined last."""
+        self.replayed_everywhere = 0
+        """How many samples all ranks replay together."""
 
     def __len__(self) -> int:
         """How many samples are held on this rank."""
@@ -87,11 +89,24 @@ class DistributedBuffer(Rows):
         if self.balanced and isinstance(targets, Tensor):
             labels = self._processes.labels(targets, own, new)
         numbers, _ = self.whole.join(torch.arange(self._arrived, self._arrived + new), labels)
-        assert isinstance(numbers, Tensor)
+        self.replayed_everywhere = batch.rows(numbers) - new
         self._joined = torch.cat([self._numbers, own + self._arrived])
-        self.places = self._find(numbers, self._joined)
         self._arrived += new
-        return self.join(inputs, targets)
+        self._append(inputs, targets)
+        return self._select_own(numbers)
+
+    def redraw(self) -> tuple[Batch, Batch]:
+        """This rank's samples among those drawn anew, and its new ones."""
+        return self._select_own(self.whole.redraw()[0])
+
+    def _select_own(self, numbers: Batch) -> tuple[Batch, Batch]:
+        """Of the samples with these arrival numbers, those that are held here or new here."""
+        assert isinstance(numbers, Tensor)
+        here = torch.isin(self._numbers, numbers).nonzero().flatten()
+        own = torch.cat([self._numbers[here], self._joined[len(self) :]])
+        self.places = self._find(numbers, own)
+        self._drawn = None if len(here) == len(self) else here
+        return self._select(self._drawn)
 
     def update(self, losses: Tensor) -> None:
         """Choose among the samples of all ranks by their losses; keep what is this rank's."""
@@ -129,7 +144,7 @@ class DistributedBuffer(Rows):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from the state of any number of ranks: each takes its share of the samples."""
         held = unpack(state)
-        self._inputs = self._targets = self._views = None
+        self._inputs = self._targets = self._drawn = None
         self._numbers = self._joined = torch.empty(0, dtype=torch.long)
         self._arrived = 0
         if held is None:
@@ -142,6 +157,6 @@ class DistributedBuffer(Rows):
             held["targets"] = targets.cpu().double()
         self.whole.load_state_dict({**state, **pack(held)})
         own = slice(self._processes.rank, None, self._processes.size)
-        self.join(batch.take(inputs, own), batch.take(targets, own))
+        self._append(batch.take(inputs, own), batch.take(targets, own))
         self._numbers = held["inputs"][own].clone()
         self._arrived = batch.rows(inputs)

@@ -21,7 +21,10 @@ class Rows(ABC):
         self.capacity = validation.integer("capacity", capacity, least=1)
         self._inputs: Batch | None = None
         self._targets: Batch | None = None
-        self._views: tuple[tuple[int, int], list[Batch], tuple[Batch, Batch]] | None = None
+        self._new = 0
+        """How many new samples were joined last."""
+        self._drawn: Tensor | None = None
+        """The rows replayed last; None if it was all that are held."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -53,21 +56,28 @@ class Rows(ABC):
                 )
 
     def join(self, inputs: Batch, targets: Batch) -> tuple[Batch, Batch]:
-        """The held samples followed by these new ones. What is held does not change."""
-        held, joined = len(self), len(self) + batch.rows(inputs)
+        """Samples to replay, followed by these new ones. What is held does not change."""
+        self._append(inputs, targets)
+        return self.redraw()
+
+    def redraw(self) -> tuple[Batch, Batch]:
+        """Samples to replay, drawn anew, followed by the new ones joined last."""
+        self._drawn = self._draw()
+        return self._select(self._drawn)
+
+    def _draw(self) -> Tensor | None:
+        """The rows to replay; None for all."""
+        return None
+
+    def _append(self, inputs: Batch, targets: Batch) -> None:
+        """Put new samples behind the held ones."""
+        held, self._new = len(self), batch.rows(inputs)
+        joined = held + self._new
         if self._inputs is None or self._targets is None or batch.rows(self._inputs) < joined:
             self._inputs = self._allocate(self._inputs, inputs, joined)
             self._targets = self._allocate(self._targets, targets, joined)
-            self._views = None
-        if self._views is None or self._views[0] != (held, joined):
-            rows = (self._inputs, self._targets)
-            behind = [batch.take(part, slice(held, joined)) for part in rows]
-            x, y = (batch.take(part, slice(0, joined)) for part in rows)
-            self._views = ((held, joined), behind, (x, y))
-        _, behind, both = self._views
-        for place, new in zip(behind, (inputs, targets), strict=True):
-            batch.apply(Tensor.copy_, place, new)
-        return both
+        for rows, new in ((self._inputs, inputs), (self._targets, targets)):
+            batch.apply(lambda column, value: column[held:joined].copy_(value), rows, new)
 
     def _allocate(self, rows: Batch | None, new: Batch, joined: int) -> Batch:
         """Rows for `capacity` samples and as many new ones, with the held samples in front."""
@@ -76,6 +86,17 @@ class Rows(ABC):
         if rows is not None:
             batch.apply(lambda column, old: column[:held].copy_(old[:held]), more, rows)
         return more
+
+    def _select(self, drawn: Tensor | None) -> tuple[Batch, Batch]:
+        """The drawn samples, or all held ones without a copy, followed by the new ones."""
+        assert self._inputs is not None
+        assert self._targets is not None
+        held, joined = len(self), len(self) + self._new
+        if drawn is None:
+            index: slice | Tensor = slice(0, joined)
+        else:
+            index = torch.cat([drawn, torch.arange(held, joined)])
+        return batch.take(self._inputs, index), batch.take(self._targets, index)
 
     def _move_to_front(self, keep: Tensor, numbers: list[Tensor]) -> None:
         """Move the rows to keep to the front, each into the place of one that goes."""
@@ -122,18 +143,22 @@ class PriorityRows(Rows):
         """The priority of each sample, held ones first; the last `new` are new."""
 
     def _best_last(self, priority: Tensor) -> Tensor:
-        """The indices of all joined rows, the best last; of equal ones the newer."""
+        """The indices of all held and new rows, the best last; of equal ones the newer."""
         return priority.argsort(stable=True)
 
-    def _any_enters(self, priority: list[float]) -> bool:
+    def _any_enters(self, priority: Tensor) -> bool:
         """Whether a full buffer takes any of the new samples; mostly it does not."""
-        return max(priority[self.capacity :]) >= min(priority[: self.capacity])
+        return bool(priority[self.capacity :].max() >= priority[: self.capacity].min())
 
     def update(self, losses: Tensor) -> None:
-        """Choose among the samples joined last, by their losses in that order."""
+        """Choose among the held samples and the new ones, given the losses of those joined last."""
         losses = losses.detach().cpu().clone()
+        if self._drawn is not None:  # the others keep the losses that were last seen
+            known, count = self.losses.to(losses.dtype, copy=True), len(self._drawn)
+            known[self._drawn] = losses[:count]
+            losses = torch.cat([known, losses[count:]])
         priority = self._priorities(losses, losses.shape[0] - self._held)
-        if self._held < self.capacity or self._any_enters(priority.tolist()):
+        if self._held < self.capacity or self._any_enters(priority):
             keep = self._best_last(priority)[-self.capacity :]
             self._move_to_front(keep, [losses] if priority is losses else [losses, priority])
             self._held = len(keep)
@@ -161,9 +186,9 @@ class PriorityRows(Rows):
                 f"the saved buffer holds {count} samples and this one's capacity is "
                 f"{self.capacity}; load it into a buffer of at least that capacity"
             )
-        self._inputs = self._targets = self._views = None
+        self._inputs = self._targets = self._drawn = None
         self._held, self._all_losses, self._all_priorities = 0, torch.empty(0), torch.empty(0)
         if held is not None:
             losses, priority = held["losses"].cpu().clone(), held["priority"].cpu().clone()
-            self.join(held["inputs"], held["targets"])
+            self._append(held["inputs"], held["targets"])
             self._held, self._all_losses, self._all_priorities = count, losses, priority

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from taskfree._core.distributed import Processes
-from taskfree._core.objective import learned_tensors
 from taskfree._core.random_state import load_torch_state, torch_state
 from taskfree._core.serialization import add_prefix, load_optimizer, pack, take_prefix, unpack
+from taskfree._learner.objective import learned_tensors
 
 
 def save(learner: Any, processes: Processes) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""The loss of a time step: the mean over the new samples plus the mean over the buffer."""
+"""The loss of a gradient step: the mean over the new samples plus that over the replayed ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from taskfree._core import batch
+from taskfree._core import batch, validation
 from taskfree._core.distributed import Joint, Processes
 from taskfree._core.errors import NotFiniteError
 from taskfree._core.finite import parameters_are_finite
@@ -48,7 +48,7 @@ class Objective:
 
         def backward() -> Tensor:
             losses = self._losses(joint, loss)
-            counts = (joint.held_here, joint.held, losses.shape[0], joint.new)
+            counts = (joint.replayed_here, joint.replayed, losses.shape[0], joint.new)
             torch.autograd.backward(losses, _weights(*counts, losses.dtype, losses.device))
             return losses.detach()
 
@@ -71,26 +71,26 @@ class Objective:
         return losses
 
     def means(self, losses: Tensor, joint: Joint, gradient_step: int = 1) -> tuple[float, float]:
-        """The mean loss of the new samples and of the buffer (0 if it is empty).
+        """The mean loss of the new samples and of the replayed ones (0 if there are none).
 
         Raises a NotFiniteError if a loss is nan or inf.
         """
-        values, held = losses.tolist(), joint.held
-        new = sum(values[held:]) / (len(values) - held)
-        old = sum(values[:held]) / held if held else 0.0
-        if math.isfinite(new + old):
-            return new, old
+        values, old = losses.tolist(), joint.replayed
+        new = sum(values[old:]) / (len(values) - old)
+        replayed = sum(values[:old]) / old if old else 0.0
+        if math.isfinite(new + replayed):
+            return new, replayed
         bad = ~losses.isfinite()
         advice, blamed = "check the inputs and targets", None
         if gradient_step > 1:
             advice = "learning diverges: lower the learning rate"
         elif not parameters_are_finite(self._model):
             advice = "the model's parameters are not finite themselves: go back to a checkpoint"
-        elif bad[held:].any() and not bad[:held].any():
-            blamed = (bad if joint.places is None else bad[joint.places])[joint.held_here :]
+        elif bad[old:].any() and not bad[:old].any():
+            blamed = (bad if joint.places is None else bad[joint.places])[joint.replayed_here :]
         raise NotFiniteError(
-            f"loss is nan or inf for {int(bad[held:].sum())} of {joint.new} new samples and "
-            f"{int(bad[:held].sum())} of {held} samples of the buffer in gradient step "
+            f"loss is nan or inf for {int(bad[old:].sum())} of {joint.new} new samples and "
+            f"{int(bad[:old].sum())} of {old} replayed samples in gradient step "
             f"{gradient_step}; nothing was learned: {advice}",
             blamed,
         )
@@ -126,7 +126,7 @@ class Objective:
                 "model or loss writes to its inputs or targets, which would change the samples "
                 "in the buffer; use operations that are not in place, or clone them first"
             )
-        check_losses(losses, batch.rows(x))
+        validation.losses(losses, batch.rows(x))
         if torch.is_grad_enabled() and not losses.requires_grad:
             raise ValueError(
                 "loss does not depend on any trainable parameter; check that the model's outputs "
@@ -135,23 +135,13 @@ class Objective:
         return losses
 
 
-def check_losses(losses: Any, samples: int) -> None:
-    """Raise if a loss function did not return one value per sample."""
-    if not isinstance(losses, Tensor) or losses.shape != (samples,):
-        came = list(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-        raise ValueError(
-            f"loss must return one value per sample, shape [{samples}], got {came}; "
-            "make it with reduction='none' and take the mean over all but the first dimension"
-        )
-
-
 @lru_cache(maxsize=16)
 def _weights(
-    here: int, held: int, rows: int, new: int, dtype: torch.dtype, device: torch.device
+    here: int, replayed: int, rows: int, new: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """The weight of each loss in the sum of both means; the first `here` samples are held."""
+    """The weight of each loss in the sum of both means; the first `here` samples are replayed."""
     weights = torch.full((rows,), 1 / new, dtype=dtype, device=device)
-    weights[:here] = 1 / max(1, held)
+    weights[:here] = 1 / max(1, replayed)
     return weights
 
 
