@@ -29,7 +29,7 @@ from taskfree._core.model import trainable
 from taskfree.how.importance import estimate, general
 from taskfree.observe import figures
 from taskfree.paper import cache, publish
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 from taskfree.paper.synthetic import experiment as synthetic
 from taskfree.when import Trigger
 

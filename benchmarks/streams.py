@@ -24,7 +24,7 @@ import torch
 from taskfree import metrics
 from taskfree.paper import cache, data, publish, runner
 from taskfree.paper.statistics import mean_and_spread
-from taskfree.paper.triggers import fashion
+from taskfree.paper.streams import fashion
 from taskfree.tabular.schema import FIRST_ROWS, Choices, infer
 from taskfree.tabular.session import Session
 from taskfree.tabular.sources import open_source

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from taskfree import MAS, Settled
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 
 generator = torch.Generator().manual_seed(0)
 stream = [

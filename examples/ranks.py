@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import nn
 
 from taskfree import Learner, checkpoint
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 
 
 def main() -> None:

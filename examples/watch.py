@@ -7,7 +7,7 @@ from torch import nn
 
 from taskfree import Learner
 from taskfree.observe.log import Log
-from taskfree.paper.triggers import fashion
+from taskfree.paper.streams import fashion
 from taskfree.which import Reservoir
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 1500

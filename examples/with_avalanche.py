@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from taskfree.adapters.avalanche import Consolidation
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 
 
 def dataset(x, y):

@@ -7,7 +7,7 @@ from torch import nn
 
 from taskfree import Learner
 from taskfree.onpolicy import OnPolicy
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 
 
 class Rooms(gymnasium.Env):

@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from taskfree.adapters.lightning import Consolidate
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 
 
 class Network(lightning.LightningModule):

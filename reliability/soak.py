@@ -20,7 +20,7 @@ from torch import nn
 from taskfree import MAS, Hardest, Learner, Plateau
 from taskfree._core import files
 from taskfree.paper import cache
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 from taskfree.paper.synthetic import experiment as synthetic
 from taskfree.when import Decision
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taskfree.paper.triggers import fashion
+from taskfree.paper.streams import fashion
 from unavailable import unavailable
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -6,7 +6,7 @@ from torch import nn
 
 from taskfree import MAS, Hardest, Learner, Plateau, Recent
 from taskfree.adapters.hooks import Consolidator
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 
 LOSS = nn.CrossEntropyLoss(reduction="none")
 

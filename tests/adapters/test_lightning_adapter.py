@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from taskfree import MAS, Plateau
 from taskfree.adapters.lightning import Consolidate
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning warns about workers and speed
 LOSS = nn.CrossEntropyLoss(reduction="none")

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from taskfree import Learner
+from taskfree.paper.streams import STREAMS, points
+from taskfree.paper.streams.changing import CROSS_ENTROPY
 from taskfree.paper.triggers import experiment as triggers
-from taskfree.paper.triggers import streams
 
 STEPS = 75
 """Steps of each of the two quadrants."""
@@ -22,14 +23,14 @@ SMALL = triggers.TriggersConfig(
 
 
 def short_stream(seed, part=0):
-    return replace(streams.quadrants(seed, part, steps=STEPS), repeats=2, lr=0.1)
+    return replace(points.quadrants(seed, part, steps=STEPS), repeats=2, lr=0.1)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("triggers")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(streams.STREAMS, "two quadrants", short_stream)
+        patch.setitem(STREAMS, "two quadrants", short_stream)
         return triggers.run(replace(SMALL, out=out)), out
 
 
@@ -78,12 +79,12 @@ def test_consolidations_between_changes_are_counted_in_long_stretches():
 
 def consolidations(*, scale=1.0, shift=None):
     """When the default learner consolidates, with another scale of the loss or of the inputs."""
-    stream = streams.quadrants(0, steps=150)
+    stream = points.quadrants(0, steps=150)
     torch.manual_seed(0)
     model = nn.Sequential(nn.BatchNorm1d(4, eps=1e-12, affine=False), stream.model).double()
     learner = Learner(
         model, torch.optim.SGD(model.parameters(), lr=0.05 / scale), repeats=5,
-        loss=lambda outputs, targets: scale * streams.CROSS_ENTROPY(outputs, targets),
+        loss=lambda outputs, targets: scale * CROSS_ENTROPY(outputs, targets),
     )  # fmt: skip
     found = []
     for x, y in stream.batches:

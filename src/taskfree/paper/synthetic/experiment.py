@@ -20,7 +20,8 @@ from taskfree.observe.events import Report
 from taskfree.observe.figures import figure_loss
 from taskfree.paper import runner, statistics
 from taskfree.paper.publish import publish
-from taskfree.paper.synthetic import ball, figures
+from taskfree.paper.streams import ball
+from taskfree.paper.synthetic import figures
 from taskfree.when import Plateau
 from taskfree.which import Hardest
 

@@ -19,7 +19,9 @@ from taskfree.how import MAS
 from taskfree.learner import Learner
 from taskfree.paper import runner, statistics
 from taskfree.paper.publish import publish
-from taskfree.paper.triggers import fashion, figures, streams
+from taskfree.paper.streams import STREAMS, STUDY, fashion
+from taskfree.paper.streams.changing import ChangingStream
+from taskfree.paper.triggers import figures
 from taskfree.when import At, Every, Plateau, RelativePlateau, Trigger
 from taskfree.when.drift import Drift
 
@@ -41,7 +43,7 @@ class TriggersConfig:
     """seeds per setting"""
     tuning_seeds: int = 3
     """seeds per pair of thresholds, on the part of the data for tuning"""
-    streams: tuple[str, ...] = tuple(streams.STREAMS)
+    streams: tuple[str, ...] = STUDY
     """streams to learn"""
     means: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, 1.6)
     """thresholds of Plateau on the mean, for tuning"""
@@ -56,7 +58,7 @@ class TriggersConfig:
         for name in ("seeds", "tuning_seeds"):
             validation.integer(name, getattr(self, name), least=1)
         for name in self.streams:
-            validation.choice("streams", name, tuple(streams.STREAMS))
+            validation.choice("streams", name, STUDY)
         for value in self.means:
             validation.number("means", value)
         for value in self.variances:
@@ -79,7 +81,7 @@ class TriggerJob:
 
 DEFAULT, ONLINE, TUNED, ORACLE = "default", "online", "Plateau, tuned", "oracle"
 
-TRIGGERS: dict[str, Callable[[streams.ChangingStream], Trigger]] = {
+TRIGGERS: dict[str, Callable[[ChangingStream], Trigger]] = {
     ORACLE: lambda stream: At([*stream.changes, len(stream.batches)]),
     "RelativePlateau": lambda _: RelativePlateau(),
     "ADWIN": lambda _: Drift(drift.ADWIN()),  # type: ignore[no-untyped-call]  # river
@@ -95,7 +97,7 @@ SETTINGS = (ONLINE, DEFAULT, TUNED, *TRIGGERS)
 def run_one(job: TriggerJob) -> dict[str, Any]:
     """Learn a stream."""
     started = perf_counter()
-    stream = streams.STREAMS[job.stream](job.seed, job.part)
+    stream = STREAMS[job.stream](job.seed, job.part)
     learner = _learner(stream, job)
     reports, overall = [], list[float]()
     best: dict[int, float] = {}
@@ -120,7 +122,7 @@ def run_one(job: TriggerJob) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _learner(stream: streams.ChangingStream, job: TriggerJob) -> Learner:
+def _learner(stream: ChangingStream, job: TriggerJob) -> Learner:
     """All settings start from the same weights and see the same batches."""
     components: dict[str, Any] = {}
     if job.setting == ONLINE:
@@ -136,7 +138,7 @@ def _learner(stream: streams.ChangingStream, job: TriggerJob) -> Learner:
     return Learner(stream.model, optimizer, loss=stream.loss, repeats=stream.repeats, **components)
 
 
-def _score(stream: streams.ChangingStream, learner: Learner, environment: int) -> float:
+def _score(stream: ChangingStream, learner: Learner, environment: int) -> float:
     x, y = stream.tests[environment]
     return stream.score(learner.predict(x), y)
 

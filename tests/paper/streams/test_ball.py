@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from taskfree.paper.synthetic import ball
+from taskfree.paper.streams import ball
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])

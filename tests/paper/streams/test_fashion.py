@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from taskfree.paper.triggers import fashion
+from taskfree.paper.streams import fashion
 
 
 def test_the_files_are_read_exactly(fashion_files):

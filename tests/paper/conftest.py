@@ -1,11 +1,11 @@
-"""Small files in the format of Fashion-MNIST."""
+"""Small files in the formats of Fashion-MNIST and of Debian's fortunes."""
 
 import gzip
 
 import pytest
 import torch
 
-from taskfree.paper.triggers import fashion
+from taskfree.paper.streams import fashion, text
 
 
 @pytest.fixture(scope="module")
@@ -21,4 +21,16 @@ def fashion_files(tmp_path_factory):
                 file.write(bytes(header) + content.numpy().tobytes())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fashion, "FOLDERS", (folder,))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A folder of texts, each of its own words and some of its topic's."""
+    folder = tmp_path_factory.mktemp("texts")
+    for topic in text.TOPICS:
+        lines = [f"{topic} number {count} about {topic} {count * 7}" for count in range(80)]
+        (folder / topic).write_text("\n%\n".join(lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "FOLDER", folder)
         yield folder
