@@ -216,7 +216,7 @@ def memory_row(model: nn.Module, x: torch.Tensor) -> Row:
     """Extra memory of a second importance update, in copies of the parameters."""
     how = MAS(1.0)
     how.consolidate(model, x[:2])
-    how.proximal_step(model, torch.optim.SGD(model.parameters(), lr=1e-6))
+    how.after_step(model, torch.optim.SGD(model.parameters(), lr=1e-6))
     parameters = sum(value.numel() * value.element_size() for value in model.parameters())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     how.consolidate(model, x)

@@ -23,7 +23,7 @@ for name, strength in {"plain": 0.0, "taskfree": 0.01}.items():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        how.proximal_step(model, optimizer)  # 3
+        how.after_step(model, optimizer)  # 3
         if when.update(loss.item()) == "plateau":  # 4
             how.consolidate(model, x)  # 5
     accuracy = (model(tests).argmax(1) == answers).float().mean()

@@ -227,7 +227,12 @@ def test_inference_mode_is_refused_and_changes_nothing():
             "when must be 'auto', None or an object of taskfree.when, got 'plateau'",
         ),
         ({"which": 30}, "which must be 'auto', None or an object of taskfree.which, got 30"),
-        ({"how": MAS}, "how must be 'auto', None or an object of taskfree.how, got <class"),
+        (
+            {"how": MAS},
+            "how must be 'auto', None or an object of taskfree.how or a list of them, got <class",
+        ),
+        ({"how": []}, r"how must be .* or a list of them, got \[\]"),
+        ({"how": [MAS(1.0), "teacher"]}, "how must be .* or a list of them, got .*'teacher'"),
     ],
 )
 def test_invalid_components(components, message):

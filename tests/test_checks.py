@@ -8,7 +8,7 @@ import torch
 from taskfree import checks
 from taskfree._core import batch
 from taskfree.checks import triggers
-from taskfree.how import MAS
+from taskfree.how import MAS, Teacher
 from taskfree.when import Every, Plateau
 from taskfree.which import Hardest, Recent, Reservoir
 
@@ -24,9 +24,9 @@ def test_no_component_is_left_out():
     names = {component.name.split("(")[0] for component in COMPONENTS}
     assert names == {
         "Plateau", "RelativePlateau", "Settled", "At", "Every", "Never", "Hardest", "ClassBalanced",
-        "Recent", "Reservoir", "MAS",
+        "Recent", "Reservoir", "MAS", "Teacher",
     }  # fmt: skip
-    assert len(COMPONENTS) == 6 + 4 + 6 + 18
+    assert len(COMPONENTS) == 6 + 4 + 6 + 18 + 1
 
 
 def plateau():
@@ -178,6 +178,23 @@ class LosesItsGenerator(Reservoir):
         self._generator = torch.Generator().manual_seed(7).get_state()
 
 
+class RemembersTheWrongRows(Reservoir):
+    def remember(self, outputs, time):
+        super().remember([part.flip(0) for part in outputs], time)
+
+
+class ForgetsWhatWasSaid(Reservoir):
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self._outputs = None
+
+
+class SaysItIsNew(Reservoir):
+    def recall(self, time):
+        recalled = super().recall(time)
+        return recalled._replace(ages=torch.zeros(recalled.here))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -192,6 +209,9 @@ class LosesItsGenerator(Reservoir):
         ),
         (lambda: AcceptsAnything(7), "check must refuse"),
         (lambda: LosesItsGenerator(7), "a loaded state must be what was saved"),
+        (lambda: RemembersTheWrongRows(7), "what was remembered of each sample"),
+        (lambda: ForgetsWhatWasSaid(7), "a loaded state must be what was saved|the age of what"),
+        (lambda: SaysItIsNew(7), "the age of what is remembered"),
     ],
 )
 def test_a_broken_buffer_is_found(make, message):
@@ -225,9 +245,9 @@ class MovesTheModel(MAS):
 
 
 class PushesAway(MAS):
-    def proximal_step(self, model, optimizer):
+    def after_step(self, model, optimizer):
         self.strength = -abs(self.strength)
-        super().proximal_step(model, optimizer)
+        super().after_step(model, optimizer)
 
 
 class ForgetsTheCount(MAS):
@@ -243,9 +263,49 @@ class Negative(MAS):
             value.neg_()
 
 
+class PullsNewSamples(Teacher):
+    def before_backward(self, outputs, losses, recalled):
+        outputs.register_hook(lambda gradient: gradient + 1)
+        return super().before_backward(outputs, losses, recalled)
+
+
+class PullsWhatItDoesNotKnow(Teacher):
+    def before_backward(self, outputs, losses, recalled):
+        ages = recalled.ages.clamp(max=100)
+        return super().before_backward(outputs, losses, recalled._replace(ages=ages))
+
+
+class PushesOutputsAway(Teacher):
+    def _pull(self, number):
+        return -super()._pull(number)
+
+
+class ForgetsTheScales(Teacher):
+    def state_dict(self):
+        return super().state_dict() | {"scales": torch.zeros(0, dtype=torch.float64)}
+
+
+class MovesTheStudent(Teacher):
+    def after_time_step(self, model):
+        super().after_time_step(model)
+        with torch.no_grad():
+            next(model.parameters()).add_(1)
+
+
+class DoesNothing(Teacher):
+    def before_backward(self, outputs, losses, recalled):
+        return None
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (PullsNewSamples, "only the outputs of replayed samples"),
+        (PullsWhatItDoesNotKnow, "of what is not remembered nothing is held"),
+        (PushesOutputsAway, "pulled towards what is remembered"),
+        (ForgetsTheScales, "must continue alike"),
+        (MovesTheStudent, "must leave the model as it is"),
+        (DoesNothing, "must hold parameters or outputs"),
         (lambda: AnchorsByReference(1.0), "the anchor must be a copy"),
         (lambda: HoldsFrozen(1.0), "frozen ones are not"),
         (lambda: LeavesEval(1.0), "must keep the mode"),

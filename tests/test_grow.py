@@ -162,7 +162,7 @@ def test_fit_protects_the_old_outputs_of_a_replaced_layer():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     how = MAS(1e6)
     how.consolidate(model, torch.randn(20, 3))
-    how.proximal_step(model, optimizer)  # caches the parameters of the model
+    how.after_step(model, optimizer)  # caches the parameters of the model
     head = nn.Linear(4, 3)
     with torch.no_grad():
         head.weight[:2], head.bias[:2] = model[2].weight, model[2].bias
@@ -173,7 +173,7 @@ def test_fit_protects_the_old_outputs_of_a_replaced_layer():
     before = head.weight[2].detach().clone()
     with torch.no_grad():
         head.weight += 1
-    how.proximal_step(model, optimizer)
+    how.after_step(model, optimizer)
     torch.testing.assert_close(head.weight[:2], old, atol=1e-3, rtol=0)
     assert torch.equal(head.weight[2], before + 1), "new outputs are free"
     how.consolidate(model, torch.randn(20, 3))

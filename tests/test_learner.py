@@ -275,6 +275,28 @@ def test_a_state_that_does_not_fit_changes_nothing(damage, message):
     assert_same(snapshot(target), before)
 
 
+def test_the_papers_learner_has_its_components_and_settings():
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    learner = Learner.paper(
+        model, optimizer, loss=CROSS_ENTROPY, capacity=40, variance=0.1, balanced=True, repeats=2
+    )
+    assert (learner.when.size, learner.when.mean, learner.when.variance) == (5, 0.5, 0.1)
+    assert (learner.which.capacity, learner.which.balanced, learner.which.rescore) == (
+        40,
+        True,
+        False,
+    )
+    how = learner.how
+    assert (how.strength, how.accumulate, how.penalty, how.output) == (
+        0.5,
+        "mean",
+        "gradient",
+        "squared",
+    )
+    assert learner.repeats == 2
+
+
 def test_predict_is_in_eval_mode_and_changes_nothing():
     learner = full(Norms())
     for x, y in stream(5):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         NotFiniteError,
         TaskfreeError,
     )
-    from taskfree.how import MAS
+    from taskfree.how import MAS, Teacher
     from taskfree.learner import Learner
     from taskfree.observe.advice import Advice
     from taskfree.observe.events import Event, Report
@@ -54,6 +54,7 @@ __all__ = [
     "Reservoir",
     "Settled",
     "TaskfreeError",
+    "Teacher",
     "checkpoint",
     "how",
     "when",
@@ -63,7 +64,7 @@ __all__ = [
 __version__ = _version("taskfree")
 
 _HOMES = {
-    "how": ("MAS",),
+    "how": ("MAS", "Teacher"),
     "when": ("Every", "Plateau", "Settled"),
     "which": ("ClassBalanced", "Hardest", "Recent", "Reservoir"),
     "learner": ("Learner",),

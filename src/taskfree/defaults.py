@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from taskfree.how import MAS, Regularizer
+from taskfree.how.several import Several
 from taskfree.when import Never, Settled, Trigger
 from taskfree.which import Buffer, Hardest
 
@@ -36,10 +37,14 @@ def buffer(given: Buffer | Auto | None) -> Buffer | None:
     return Hardest(CAPACITY) if given == "auto" else given
 
 
-def regularizer(given: Regularizer | Auto | None) -> Regularizer | None:
-    """`MAS(0.01, penalty="relative")` for `"auto"`.
+def regularizer(
+    given: Regularizer | list[Regularizer] | Auto | None,
+) -> Regularizer | None:
+    """`MAS(0.01, penalty="relative")` for `"auto"`; one regularizer that acts for a list of them.
 
     >>> regularizer("auto").strength
     0.01
     """
-    return MAS(STRENGTH, penalty="relative") if given == "auto" else given
+    if given == "auto":
+        return MAS(STRENGTH, penalty="relative")
+    return Several(given) if isinstance(given, list) else given

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from operator import gt
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +15,9 @@ from taskfree.how import Regularizer
 from taskfree.learner import Learner
 
 __all__ = ["fit", "grow"]
+
+OF_PARAMETERS = re.compile(r"(\d+\.)?(?P<kind>importance|anchor|average)\.(?P<name>.+)")
+"""What a regularizer saves of every parameter."""
 
 
 @torch.no_grad()
@@ -56,16 +58,14 @@ def grow(learner: Learner, outputs: int, layer: str | None = None) -> None:
         old.data = more  # the same object, so that everything that holds it sees it grow
     head.out_features = outputs
     if learner.how is not None:
-        importance, anchor = learner.how.importance, learner.how.anchor
-        learner.how.importance = _all_longer(importance, new, outputs)
-        learner.how.anchor = _all_longer(anchor, new, outputs)
+        fit(learner.how, learner.model)
 
 
 @torch.no_grad()
 def fit(how: Regularizer, model: nn.Module) -> None:
-    """Fit importance and anchor to a model whose layers were replaced by larger ones.
+    """Fit a regularizer to a model whose layers have grown or were replaced by larger ones.
 
-    Other libraries grow models this way. New parameters get importance 0; the others keep theirs.
+    New parameters get importance 0 and the average 0; the others keep theirs.
 
     >>> from taskfree.how import MAS
     >>> how = MAS(1.0)
@@ -75,18 +75,19 @@ def fit(how: Regularizer, model: nn.Module) -> None:
     (torch.Size([4, 3]), 0.0)
     """
     state = dict(how.state_dict())
-    for name, parameter in unwrap(model).named_parameters():
-        for key in (f"importance.{name}", f"anchor.{name}"):
-            old = state.get(key)
-            if old is None or old.shape == parameter.shape:
-                continue
-            if old.dim() != parameter.dim() or any(map(gt, old.shape, parameter.shape)):
-                raise ValueError(
-                    f"{name} has become smaller, {list(parameter.shape)} after {list(old.shape)}; "
-                    "its importance no longer fits"
-                )
-            state[key] = parameter.new_zeros(parameter.shape)
-            state[key][tuple(slice(size) for size in old.shape)] = old
+    parameters = dict(unwrap(model).named_parameters())
+    for key, old in state.items():
+        found = OF_PARAMETERS.fullmatch(key)
+        parameter = parameters.get(found["name"]) if found else None
+        if found is None or parameter is None or old.shape == parameter.shape:
+            continue
+        if old.dim() != parameter.dim() or any(map(gt, old.shape, parameter.shape)):
+            raise ValueError(
+                f"{found['name']} has become smaller, {list(parameter.shape)} after "
+                f"{list(old.shape)}; its {found['kind']} no longer fits"
+            )
+        state[key] = parameter.new_zeros(parameter.shape)
+        state[key][tuple(slice(size) for size in old.shape)] = old
     how.load_state_dict(state)  # even if no shape has changed: parameters may be new objects
 
 
@@ -108,12 +109,6 @@ def _longer(value: Tensor, rows: int, fill: float = 0.0) -> Tensor:
     more = value.new_full((rows, *value.shape[1:]), fill)
     more[: value.shape[0]] = value
     return more
-
-
-def _all_longer(
-    tensors: Mapping[str, Tensor], new: Mapping[str, Any], rows: int
-) -> dict[str, Tensor]:
-    return {name: _longer(value, rows) if name in new else value for name, value in tensors.items()}
 
 
 def _grow_optimizer(optimizer: torch.optim.Optimizer, parameter: Tensor, rows: int) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -16,17 +16,18 @@ from taskfree import defaults
 from taskfree._core import batch, finite, validation
 from taskfree._core.batch import Batch
 from taskfree._core.distributed import Joint, process_group
-from taskfree._core.errors import NotFiniteError
-from taskfree._core.model import evaluating
 from taskfree._core.rollback import Rollback
 from taskfree._learner import state as learner_state
+from taskfree._learner.admission import learn_from_good
 from taskfree._learner.objective import Objective, learned_tensors
+from taskfree._learner.serving import Serving
+from taskfree._learner.snapshot import Snapshot
 from taskfree.defaults import Auto
-from taskfree.how import Regularizer
+from taskfree.how import MAS, Regularizer, Teacher
 from taskfree.observe.advice import Adviser
 from taskfree.observe.events import Report, describe
-from taskfree.when import Trigger
-from taskfree.which import Buffer
+from taskfree.when import Plateau, Trigger
+from taskfree.which import Buffer, Hardest
 from taskfree.which.distributed import distribute
 
 __all__ = ["Learner"]
@@ -48,7 +49,8 @@ class Learner:
         when: the trigger, which decides when to consolidate; None never consolidates.
         which: the buffer of samples to replay; None keeps no samples, and importance is estimated
             on the new ones.
-        how: the regularizer, which protects what was learned; None protects nothing.
+        how: the regularizer, which protects what was learned, or a list of several; None protects
+            nothing.
         repeats: gradient steps per time step, the paper's N.
         on_bad: how to treat new samples with a nan or inf in inputs, targets or loss: `"raise"` a
             NotFiniteError, or `"skip"` them and learn from the rest as if they had not come.
@@ -84,7 +86,7 @@ class Learner:
         loss: Callable[[Any, Any], Tensor],
         when: Trigger | Auto | None = "auto",
         which: Buffer | Auto | None = "auto",
-        how: Regularizer | Auto | None = "auto",
+        how: Regularizer | list[Regularizer] | Auto | None = "auto",
         repeats: int = 1,
         on_bad: OnBad = "raise",
     ) -> None:
@@ -100,7 +102,10 @@ class Learner:
         self.skipped = 0
         self._adviser = Adviser()
         self._objective = Objective(model, optimizer, self._processes)
-        components = [self.when, self.which, getattr(self.which, "whole", None), self.how]
+        hows = getattr(self.how, "parts", [self.how])
+        teacher = next((part for part in hows if isinstance(part, Teacher)), None)
+        self._serving = Serving(model, teacher, self._processes)
+        components = [self.when, self.which, getattr(self.which, "whole", None), *hows]
         self._rollback = Rollback(
             [model, loss] if isinstance(loss, nn.Module) else [model],
             optimizer,
@@ -115,27 +120,55 @@ class Learner:
             )
         self._processes.synchronize(learned_tensors(model, optimizer, loss))
 
+    @classmethod
+    def paper(
+        cls,
+        model: nn.Module,
+        optimizer: Optimizer,
+        *,
+        loss: Callable[[Any, Any], Tensor],
+        capacity: int = 30,
+        strength: float = 0.5,
+        mean: float = 0.5,
+        variance: float = 0.02,
+        balanced: bool = False,
+        **options: Any,
+    ) -> Learner:
+        """The paper's own learner, exact to the letter, with the settings of its Turtlebot.
+
+        `Plateau(5, mean, variance)`, `Hardest(capacity, balanced)`, and `MAS(strength)` with the
+        gradient of the penalty. The paper's other settings: TV series, `capacity=100,
+        strength=100, mean=0.3, variance=0.1`; corridors, `capacity=40, variance=0.1`. The explicit
+        penalty diverges where lr * strength * importance exceeds 2.
+
+        >>> model = nn.Linear(2, 2)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        >>> loss = nn.CrossEntropyLoss(reduction="none")
+        >>> learner = Learner.paper(model, optimizer, loss=loss, repeats=3)
+        >>> learner.how.penalty, learner.which.capacity
+        ('gradient', 30)
+        """
+        when = Plateau(window=5, mean=mean, variance=variance)
+        which, how = Hardest(capacity, balanced=balanced), MAS(strength, penalty="gradient")
+        return cls(model, optimizer, loss=loss, when=when, which=which, how=how, **options)
+
     def learn(self, inputs: Batch, targets: Batch) -> Report:
         """Learn from the new samples of one time step: Algorithm 1, lines 5 to 22."""
-        skipped = 0
-        while True:
-            counts, bad = self._check_samples(inputs, targets, skipped)
-            if bad is not None:
-                inputs, targets = batch.take(inputs, ~bad), batch.take(targets, ~bad)
-                skipped += int(bad.sum())
-            try:
-                # Without a good sample, here or on another rank, there is no time step.
-                report = self._learn(inputs, targets, counts) if all(counts) else self._idle()
-            except NotFiniteError as error:
-                if self.on_bad == "raise" or error.bad is None:
-                    raise
-                if not skipped:
-                    self._warn_of_bad_samples(error)
-                inputs, targets = batch.take(inputs, ~error.bad), batch.take(targets, ~error.bad)
-                skipped += int(error.bad.sum())
-            else:
-                self.skipped += skipped
-                return replace(report, skipped=skipped) if skipped else report
+        with self._serving.learning(lambda: self.step):
+            report, skipped = learn_from_good(
+                self._learn,
+                inputs,
+                targets,
+                which=self.which,
+                processes=self._processes,
+                skip=self.on_bad == "skip",
+                silent=self.skipped > 0,
+            )
+            self.skipped += skipped
+        if report is None:  # no sample was good, here or on another rank
+            nan = math.nan
+            report = Report(self.step, nan, nan, nan, self.when.window_mean, False, False)
+        return replace(report, skipped=skipped) if skipped else report
 
     def _learn(self, inputs: Batch, targets: Batch, counts: list[int]) -> Report:
         """A time step that changes all it has to, or nothing."""
@@ -156,18 +189,19 @@ class Learner:
         objective, rescore = self._objective, self.which is not None and self.which.rescore
         joint = self._processes.join(self.which, x, y, counts)  # from the buffer, then X, Y
 
-        losses = self._differentiate(joint)  # line 7, n = 1
+        losses = self._differentiate(joint, 1)  # line 7, n = 1
         loss, buffer_loss = objective.means(losses, joint)  # raises before anything has changed
+        served = self._serving.compare(self.step, x, y, self.loss)
         decision = self.when.update(loss + buffer_loss)  # lines 9, 10, 13 and 16 to 21
         event = None if decision is None else describe(self, decision)
         self._adviser.look(self, decision, loss, y)
         if self.repeats > 1 or self._searches or rescore or decision == "plateau":
             self._rollback.save_parameters()  # something can still fail after the first step
-        self._descend(joint, loss + buffer_loss)  # line 8
+        self._descend(joint, 1, loss + buffer_loss)  # line 8
         for n in range(2, self.repeats + 1):  # line 6, n = 2, 3, ...
             joint = self._processes.redraw(self.which, joint)
-            losses = self._differentiate(joint)
-            self._descend(joint, sum(objective.means(losses, joint, n)))
+            losses = self._differentiate(joint, n)
+            self._descend(joint, n, sum(objective.means(losses, joint, n)))
         if rescore:
             losses = objective.evaluate(joint, self.loss, self.repeats + 1)
 
@@ -178,6 +212,9 @@ class Learner:
             event = event and event.consolidated_by(self.how)
         if self.which is not None:
             self.which.update(losses)  # line 22
+        if self.how is not None:
+            self.how.after_time_step(self.model)
+        self._serving.losses = served
         self.step += 1
         return Report(
             step=self.step,
@@ -190,18 +227,29 @@ class Learner:
             event=event,
         )
 
-    def _differentiate(self, joint: Joint) -> Tensor:
+    def _differentiate(self, joint: Joint, n: int) -> Tensor:
         """Set the gradients of the objective with penalty; return the loss of every sample."""
-        losses = self._objective.differentiate(joint, self.loss, self.optimizer)
-        if self.how is not None:
-            self.how.add_penalty_gradients(self.model)
+        which, how, time = self.which, self.how, self.repeats * self.step + n
+
+        def hold(outputs: Any, losses: Tensor) -> None:
+            assert which is not None
+            assert how is not None
+            remembered = how.before_backward(outputs, losses, which.recall(time))
+            if remembered is not None:
+                which.remember(remembered, time)
+
+        differentiate = partial(self._objective.differentiate, joint, self.loss, self.optimizer)
+        if how is None:
+            return differentiate()
+        losses = differentiate(hold)
+        how.after_backward(self.model)
         return losses
 
-    def _descend(self, joint: Joint, loss: float) -> None:
+    def _descend(self, joint: Joint, n: int, loss: float) -> None:
         """An optimizer step along the gradients, then the proximal step of the penalty."""
         if self._searches:  # it evaluates the objective itself, several times
             means = self._objective.means
-            self.optimizer.step(lambda: sum(means(self._differentiate(joint), joint, 2)))
+            self.optimizer.step(lambda: sum(means(self._differentiate(joint, n), joint, 2)))
         elif finite.step_is_safe(self.optimizer, loss):
             self.optimizer.step()
         else:
@@ -209,54 +257,22 @@ class Learner:
             self.optimizer.step()
             finite.check_parameters(self.model)
         if self.how is not None:
-            self.how.proximal_step(self.model, self.optimizer)
-
-    def _check_samples(
-        self, inputs: Batch, targets: Batch, skipped: int
-    ) -> tuple[list[int], Tensor | None]:
-        """How many samples each rank has, and a mask of those to skip here."""
-        bad: list[Tensor | None] = [None]
-
-        def count() -> int:
-            if skipped and not batch.rows(inputs):
-                return 0
-            bad[0] = self._check_own(inputs, targets)
-            return batch.rows(inputs) - (0 if bad[0] is None else int(bad[0].sum()))
-
-        return self._processes.gather(count), bad[0]
-
-    def _check_own(self, inputs: Batch, targets: Batch) -> Tensor | None:
-        """A mask of the samples with a nan or inf, if they fit each other and the buffer."""
-        samples = validation.samples(inputs, targets)
-        if self.which is not None:
-            self.which.check(inputs, targets)
-        bad = batch.nonfinite_rows([*batch.tensors(inputs), *batch.tensors(targets)])
-        if bad is not None:
-            error = NotFiniteError(
-                f"inputs or targets hold a nan or inf in {int(bad.sum())} of {samples} new samples "
-                f"(row {int(bad.nonzero()[0])} is the first); nothing was learned from them",
-                bad,
-            )
-            if self.on_bad == "raise":
-                raise error
-            self._warn_of_bad_samples(error)
-        return bad
-
-    def _warn_of_bad_samples(self, error: NotFiniteError) -> None:
-        if not self.skipped:
-            message = f"{error}. Such samples are skipped and counted in learner.skipped"
-            warnings.warn(f"{message} (said once)", stacklevel=3)
-
-    def _idle(self) -> Report:
-        """The report of a time step that did not take place: all its samples were bad."""
-        nan = math.nan
-        return Report(self.step, nan, nan, nan, self.when.window_mean, False, False)
+            self.how.after_step(self.model, self.optimizer)
 
     def predict(self, inputs: Batch) -> Any:
-        """The model's outputs in eval mode, without gradients. Nothing is learned or changed."""
+        """The outputs in eval mode, without gradients. Nothing is learned or changed.
+
+        With a `Teacher`, the model, the teacher or the mean of both answers: whichever had the
+        lowest loss on the last new samples before they were learned. Any thread may call this
+        while another one learns: it is then answered by a whole model of one of the last time
+        steps.
+        """
         batch.check("inputs", inputs)
-        with torch.no_grad(), evaluating(self.model):
-            return batch.call(self._objective.network, inputs)
+        return self._serving.predict(inputs, self.step)
+
+    def snapshot(self) -> Snapshot:
+        """An immutable copy of what answers now, for other threads and processes."""
+        return self._serving.snapshot(self.step)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything the continuation depends on, as a flat dict from names to tensors.

@@ -27,6 +27,7 @@ from taskfree import (
 )
 from taskfree._core.distributed import SingleProcess
 from taskfree._learner.objective import learned_tensors
+from taskfree.how import Teacher
 from taskfree.how.importance import estimate
 
 HERE = Path(__file__).parent
@@ -87,6 +88,12 @@ SETTINGS = {
     },
     "drawn from a class-balanced buffer": {
         "which": lambda: ClassBalanced(40, seed=4),
+        "when": lambda: Every(60),
+    },
+    "outputs are held": {
+        "which": lambda: Reservoir(40, replay=9, seed=4),
+        "how": lambda: [Teacher(2.0, decay=0.9), MAS(0.01, penalty="relative")],
+        "repeats": 3,
         "when": lambda: Every(60),
     },
     "line search": {

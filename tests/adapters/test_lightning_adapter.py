@@ -115,13 +115,13 @@ class CountingMAS(MAS):
         super().__init__(strength, **options)
         self.gradients = self.proximal = 0
 
-    def add_penalty_gradients(self, model):
+    def after_backward(self, model):
         self.gradients += 1
-        super().add_penalty_gradients(model)
+        super().after_backward(model)
 
-    def proximal_step(self, model, optimizer):
+    def after_step(self, model, optimizer):
         self.proximal += 1
-        super().proximal_step(model, optimizer)
+        super().after_step(model, optimizer)
 
 
 def test_the_penalty_counts_once_per_step(tmp_path):

@@ -53,7 +53,7 @@ def test_the_relative_penalty_grows_with_the_square_of_the_relative_importance()
     move(model)
     before = parameters(model)
     every = torch.cat([value.flatten() for value in how.importance.values()])
-    how.proximal_step(model, torch.optim.SGD(model.parameters(), lr=123.0))
+    how.after_step(model, torch.optim.SGD(model.parameters(), lr=123.0))
     for name, value in model.named_parameters():
         a = 0.3 * (how.importance[name] / every.mean()) ** 2
         close(value.detach(), before[name] + a / (1 + a) * (how.anchor[name] - before[name]))
@@ -72,7 +72,7 @@ def test_the_relative_penalty_has_no_units(change):
         how.importance = {name.partition(".")[2]: v for name, v in how.importance.items()}
         how.anchor = {name.partition(".")[2]: v for name, v in how.anchor.items()}
         move(model)
-        how.proximal_step(model, torch.optim.SGD(model.parameters(), lr=lr))
+        how.after_step(model, torch.optim.SGD(model.parameters(), lr=lr))
         moved.append(parameters(model))
     for name, value in moved[0].items():
         close(value, moved[1][name])
@@ -95,7 +95,7 @@ def test_a_relative_penalty_without_any_importance_holds_nothing():
     how.consolidate(model, torch.randn(4, 3).double())
     move(model)
     before = parameters(model)
-    how.proximal_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    how.after_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
     for name, value in model.named_parameters():
         close(value.detach(), before[name])
 
@@ -109,10 +109,10 @@ def test_the_gradient_penalty_adds_the_gradient_of_the_penalty():
         for name, value in model.named_parameters()
     )
     expected = torch.autograd.grad(penalty, list(model.parameters()))
-    how.add_penalty_gradients(model)  # without gradients yet
+    how.after_backward(model)  # without gradients yet
     for value, gradient in zip(model.parameters(), expected, strict=True):
         close(value.grad, gradient)
-    how.add_penalty_gradients(model)  # added to those that are there
+    how.after_backward(model)  # added to those that are there
     for value, gradient in zip(model.parameters(), expected, strict=True):
         close(value.grad, 2 * gradient)
 
@@ -126,7 +126,7 @@ def test_the_proximal_penalty_is_the_closed_formula_with_the_rate_of_each_group(
     optimizer = torch.optim.SGD(
         [{"params": model[0].parameters(), "lr": 0.3}, {"params": model[2].parameters()}], lr=0.01
     )
-    how.proximal_step(model, optimizer)
+    how.after_step(model, optimizer)
     for name, value in model.named_parameters():
         a = (0.3 if name.startswith("0.") else 0.01) * strength * how.importance[name]
         weight = torch.where(a.isinf(), 1.0, a / (1 + a))
@@ -141,7 +141,7 @@ def test_the_proximal_penalty_follows_a_changing_learning_rate():
         optimizer.param_groups[0]["lr"] = torch.tensor(rate)
         move(model)
         before = parameters(model)
-        how.proximal_step(model, optimizer)
+        how.after_step(model, optimizer)
         for name, value in model.named_parameters():
             a = float(torch.tensor(rate)) * how.importance[name]
             close(value.detach(), before[name] + a / (1 + a) * (how.anchor[name] - before[name]))
@@ -152,12 +152,12 @@ def test_a_parameter_frozen_later_does_not_move(penalty):
     model, how = network(), MAS(1.0, penalty=penalty)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     how.consolidate(model, torch.randn(4, 3).double())
-    how.proximal_step(model, optimizer)
+    how.after_step(model, optimizer)
     move(model)
     model[0].requires_grad_(False)
     before = parameters(model)
-    how.add_penalty_gradients(model)
-    how.proximal_step(model, optimizer)
+    how.after_backward(model)
+    how.after_step(model, optimizer)
     assert torch.equal(model[0].weight, before["0.weight"])
     assert model[0].weight.grad is None
     changed = (
@@ -169,7 +169,7 @@ def test_a_parameter_frozen_later_does_not_move(penalty):
     how.consolidate(model, torch.randn(4, 3).double())
     model[0].requires_grad_(True)  # held again, at its last anchor
     move(model)
-    how.proximal_step(model, optimizer)
+    how.after_step(model, optimizer)
     assert set(how.importance) == {"0.weight", "0.bias", "2.weight", "2.bias"}
 
 
@@ -178,7 +178,7 @@ def test_a_parameter_outside_the_optimizer_does_not_move():
     how.consolidate(model, torch.randn(4, 3).double())
     move(model)
     before = parameters(model)
-    how.proximal_step(model, torch.optim.SGD(model[2].parameters(), lr=0.1))
+    how.after_step(model, torch.optim.SGD(model[2].parameters(), lr=0.1))
     assert torch.equal(model[0].weight, before["0.weight"])
     assert not torch.equal(model[2].weight, before["2.weight"])
 
@@ -191,9 +191,9 @@ def test_mas_in_a_training_loop_without_a_learner():
     for _ in range(20):
         optimizer.zero_grad()
         (model(x) - 1).square().mean().backward()
-        how.add_penalty_gradients(model)
+        how.after_backward(model)
         optimizer.step()
-        how.proximal_step(model, optimizer)
+        how.after_step(model, optimizer)
     for name, value in model.named_parameters():
         torch.testing.assert_close(value.detach(), anchor[name], rtol=0, atol=1e-6)
 
@@ -215,7 +215,7 @@ def test_sparse_gradients_need_the_proximal_penalty():
     how.consolidate(model, words)
     model(words).sum().backward()
     with pytest.raises(ValueError, match="weight's are sparse; use penalty='proximal'"):
-        how.add_penalty_gradients(model)
+        how.after_backward(model)
 
 
 @pytest.mark.parametrize(
@@ -244,11 +244,11 @@ def test_strength_and_frozen_parameters_may_change_at_any_time():
     model[0].requires_grad_(True)
     how.consolidate(model, torch.randn(9, 3).double())
     model[0].requires_grad_(False)
-    how.proximal_step(model, optimizer)
+    how.after_step(model, optimizer)
     how.strength = 1e12
     model[0].requires_grad_(True)
     move(model)
-    how.proximal_step(model, optimizer)
+    how.after_step(model, optimizer)
     for name, value in model.named_parameters():
         torch.testing.assert_close(value.detach(), how.anchor[name], rtol=0, atol=1e-6)
 
@@ -260,7 +260,7 @@ def test_no_strength_is_too_high_in_any_precision(dtype):
         model[2].weight[:, 0] = 0  # a unit without importance
     how.consolidate(model, torch.randn(4, 3).to(dtype))
     move(model)
-    how.proximal_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    how.after_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
     assert all(bool(value.isfinite().all()) for value in model.parameters())
 
 
@@ -298,5 +298,5 @@ def test_the_gradient_penalty_has_no_proximal_step():
     with torch.no_grad():
         model.weight += 1
     before = model.weight.detach().clone()
-    how.proximal_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    how.after_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
     assert torch.equal(model.weight, before)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from same import assert_same, snapshot
 from samples import STEPS, held, offer
 from taskfree.which import ClassBalanced, Hardest, Recent, Reservoir
-from taskfree.which.drawn import draw
 
 KINDS = [Reservoir, ClassBalanced, Recent]
 
@@ -22,24 +21,25 @@ def full(kind, capacity=50, **options):
     return buffer
 
 
-@given(st.integers(1, 60), st.integers(1, 500), st.integers(0, 10_000))
-def test_what_is_drawn_is_distinct_and_among_them(count, among, seed):
-    count = min(count, among)
-    numbers = draw(count, among, torch.Generator().manual_seed(seed)).tolist()
-    assert len(set(numbers)) == count
-    assert set(numbers) <= set(range(among))
+@given(st.sampled_from(KINDS), st.integers(1, 49), st.integers(0, 10_000))
+def test_all_have_their_turn_before_any_is_drawn_again(kind, replay, seed):
+    buffer = full(kind, replay=replay, seed=seed)
+    new = torch.tensor([100])
+    turns = 50 // replay
+    for _ in range(3):
+        drawn = [buffer.join(new, new)[0][:-1].tolist() for _ in range(turns)]
+        assert len({number for one in drawn for number in one}) == turns * replay
 
 
 def test_everything_is_drawn_equally_often():
-    generator, counts, trials = torch.Generator().manual_seed(0), torch.zeros(100), 5000
-    for count in (3, 60):  # few among many, and most of them
-        counts.zero_()
-        for _ in range(trials):
-            counts[draw(count, 100, generator)] += 1
-        expected = trials * count / 100
-        # drawn without replacement, so that counts vary less than a multinomial's
-        chi_squared = float(((counts - expected) ** 2 / expected).sum()) / (1 - count / 100)
-        assert chi_squared < 149, "with 99 degrees of freedom, above 149 once in 1,000 trials"
+    trials = 4000
+    buffer, counts, new = full(Reservoir, replay=30), torch.zeros(50), torch.tensor([100])
+    for _ in range(trials):  # one draw of 30 among 50, then another shuffle
+        counts[buffer.join(new, new)[0][:-1]] += 1
+    expected = trials * 30 / 50
+    # drawn without replacement, so that counts vary less than a multinomial's
+    chi_squared = float(((counts - expected) ** 2 / expected).sum()) / (1 - 30 / 50)
+    assert chi_squared < 86, "with 49 degrees of freedom, above 86 once in 1,000 trials"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 Batch: TypeAlias = Tensor | tuple[Tensor, ...] | list[Tensor] | dict[str, Tensor]
+
+
+class Recalled(NamedTuple):
+    """What a buffer remembers of the samples that a gradient step replays."""
+
+    here: int
+    """How many samples are replayed on this rank ..."""
+    total: int
+    """... and on all ranks."""
+    outputs: list[Tensor] | None = None
+    """What was remembered of each of those on this rank; None if nothing ever was."""
+    ages: Tensor | None = None
+    """How many gradient steps ago, on the CPU; inf for never."""
 
 
 def tensors(batch: Batch) -> list[Tensor]:

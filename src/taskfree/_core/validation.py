@@ -116,11 +116,13 @@ def components(given: Mapping[str, object]) -> None:
     """Raise if `when`, `which` and `how` are not components of that kind."""
     for name, component in given.items():
         method = {"when": "update", "which": "join", "how": "consolidate"}[name]
-        is_component = hasattr(component, method) and not isinstance(component, type | str)
-        if not (component is None or component == "auto" or is_component):
+        parts = component if isinstance(component, list) and name == "how" else [component]
+        fits = all(hasattr(part, method) and not isinstance(part, type | str) for part in parts)
+        if not (component is None or component == "auto" or (fits and parts)):
             raise TypeError(
-                f"{name} must be 'auto', None or an object of taskfree.{name}, got "
-                f"{component!r}; taskfree.{name} lists them"
+                f"{name} must be 'auto', None or an object of taskfree.{name}"
+                f"{' or a list of them' if name == 'how' else ''}, got {component!r}; "
+                f"taskfree.{name} lists them"
             )
 
 

@@ -20,6 +20,8 @@ from taskfree._core.model import evaluating, named_tensors, trainable, unwrap
 
 Loss: TypeAlias = Callable[[Any, Any], Tensor]
 """A function of outputs and targets that returns one value per sample."""
+Hold: TypeAlias = Callable[[Any, Tensor], None]
+"""A function of outputs and losses that may add to the outputs' gradients."""
 
 
 class Objective:
@@ -43,11 +45,18 @@ class Objective:
         optimized = {id(value) for group in optimizer.param_groups for value in group["params"]}
         self._not_optimized = [p for p in trainable(model).values() if id(p) not in optimized]
 
-    def differentiate(self, joint: Joint, loss: Loss, optimizer: Optimizer) -> Tensor:
-        """Set the gradients; return the loss of every sample of all ranks."""
+    def differentiate(
+        self, joint: Joint, loss: Loss, optimizer: Optimizer, hold: Hold | None = None
+    ) -> Tensor:
+        """Set the gradients; return the loss of every sample of all ranks.
+
+        `hold` is called with outputs and losses before the backward pass, if samples are replayed.
+        """
 
         def backward() -> Tensor:
-            losses = self._losses(joint, loss)
+            outputs, losses = self._forward(joint, loss)
+            if hold is not None and joint.replayed:
+                hold(outputs, losses)
             counts = (joint.replayed_here, joint.replayed, losses.shape[0], joint.new)
             torch.autograd.backward(losses, _weights(*counts, losses.dtype, losses.device))
             return losses.detach()
@@ -64,7 +73,7 @@ class Objective:
 
         def forward() -> Tensor:
             with torch.no_grad(), evaluating(self._model):
-                return self._losses(joint, loss)
+                return self._forward(joint, loss)[1]
 
         losses = self._processes.evaluate(forward, joint)
         self.means(losses, joint, gradient_step)
@@ -101,8 +110,8 @@ class Objective:
         found = (buffer for module in modules for buffer in module.buffers())
         return [buffer for buffer in found if buffer.is_floating_point()]
 
-    def _losses(self, joint: Joint, loss: Loss) -> Tensor:
-        """The loss of every sample on this rank."""
+    def _forward(self, joint: Joint, loss: Loss) -> tuple[Any, Tensor]:
+        """The outputs and the loss of every sample on this rank."""
         x, y = joint.inputs, joint.targets
         samples = (*batch.tensors(x), *batch.tensors(y))
         versions = [column._version for column in samples]
@@ -132,7 +141,7 @@ class Objective:
                 "loss does not depend on any trainable parameter; check that the model's outputs "
                 "are not detached and that loss uses them"
             )
-        return losses
+        return outputs, losses
 
 
 @lru_cache(maxsize=16)

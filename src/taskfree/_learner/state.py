@@ -13,6 +13,9 @@ from taskfree._core.random_state import load_torch_state, torch_state
 from taskfree._core.serialization import add_prefix, load_optimizer, pack, take_prefix, unpack
 from taskfree._learner.objective import learned_tensors
 
+COMPONENTS = ("when", "which", "how", "_serving")
+"""The attributes of a learner that have a state."""
+
 
 def save(learner: Any, processes: Processes) -> dict[str, Tensor]:
     """The state as a flat dict from names to tensors."""
@@ -25,9 +28,9 @@ def save(learner: Any, processes: Processes) -> dict[str, Tensor]:
     for name, own in torch_state(next(learner.model.parameters()).device).items():
         for rank, value in enumerate(processes.stack(own)):
             state[f"random.{rank}.{name}"] = value
-    for name in ("when", "which", "how"):
+    for name in COMPONENTS:
         if (component := getattr(learner, name)) is not None:
-            state |= add_prefix(name, component.state_dict())
+            state |= add_prefix(name.lstrip("_"), component.state_dict())
     return state
 
 
@@ -46,8 +49,9 @@ def load(learner: Any, processes: Processes, state: Mapping[str, Tensor]) -> Non
         name = "optimizer"
         load_optimizer(learner.optimizer, unpack(take_prefix(name, state)))
         device = next(learner.model.parameters()).device
-        for name in ("when", "which", "how"):
-            if (component := getattr(learner, name)) is not None:
+        for attribute in COMPONENTS:
+            name = attribute.lstrip("_")
+            if (component := getattr(learner, attribute)) is not None:
                 moved = {key: value.to(device) for key, value in take_prefix(name, state).items()}
                 component.load_state_dict(moved)
         name = f"random.{processes.rank}"

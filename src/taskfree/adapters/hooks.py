@@ -89,7 +89,7 @@ class Consolidator:
     def before_step(self, model: nn.Module) -> None:
         """Add the gradients of the penalty, if it has any."""
         if self.how is not None:
-            self.how.add_penalty_gradients(model)
+            self.how.after_backward(model)
 
     def after_step(
         self,
@@ -110,7 +110,7 @@ class Consolidator:
         """
         for optimizer in optimizers:
             if self.how is not None:
-                self.how.proximal_step(model, optimizer)
+                self.how.after_step(model, optimizer)
         decision = self.when.update(loss + self._buffer_loss)
         if decision == "plateau" and self.how is not None:
             known = self.which.inputs if self.which is not None and len(self.which) else inputs

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
 from taskfree._core import batch
-from taskfree._core.batch import Batch
+from taskfree._core.batch import Batch, Recalled
 from taskfree.checks.comparison import require, same, snapshot
 from taskfree.which import Buffer
 
@@ -51,9 +52,11 @@ def check_buffer(make: Callable[[], Buffer]) -> None:
         for name in ("rescore", "balanced"):
             require(isinstance(getattr(buffer, name, None), bool), f"{name} must be a bool")
         last_seen: dict[int, float] = {}
+        said: dict[int, tuple[float, int]] = {}
         for step in range(12):
             for one in (buffer, twin):
-                last_seen |= _update(one, step, samples, shape)
+                given, remembered = _update(one, step, samples, shape, said)
+            last_seen, said = last_seen | given, said | remembered
             _check_rows(buffer, shape, last_seen)
             saved = snapshot(buffer.state_dict())
             require(same(saved, twin.state_dict()), "two new buffers must choose alike")
@@ -63,8 +66,10 @@ def check_buffer(make: Callable[[], Buffer]) -> None:
         _check_refusals(buffer, shape)
 
 
-def _update(buffer: Buffer, step: int, samples: int, shape: str) -> dict[int, float]:
-    """Offer new samples; the losses that the buffer was given, by the samples' numbers."""
+def _update(
+    buffer: Buffer, step: int, samples: int, shape: str, said: Mapping[int, tuple[float, int]]
+) -> tuple[dict[int, float], dict[int, tuple[float, int]]]:
+    """Offer new samples; the losses and outputs that the buffer was given, by their numbers."""
     inputs, targets = _offer(step, samples, shape)
     new = set(_numbers(inputs))
     buffer.check(inputs, targets)
@@ -85,11 +90,33 @@ def _update(buffer: Buffer, step: int, samples: int, shape: str) -> dict[int, fl
         )
         _check_samples(x, y, number, shape)
     require(batch.rows(joined[0]) == batch.rows(drawn[0]), "redraw must replay as many as join")
+    _check_recalled(buffer.recall(step), number[:-samples], step, said)
+    outputs = torch.tensor([10.0 * one + step for one in number[:-samples]])
+    buffer.remember([outputs], step)
     losses = _loss(torch.tensor(number), step)
     given = dict(zip(number, losses.tolist(), strict=True))
     buffer.update(losses)
     losses.zero_()
-    return given
+    now = zip(number, outputs.tolist(), strict=False)
+    return given, {one: (output, step) for one, output in now}
+
+
+def _check_recalled(
+    recalled: Recalled, number: list[int], step: int, said: Mapping[int, tuple[float, int]]
+) -> None:
+    require(recalled.here == recalled.total == len(number), "recall must count what is replayed")
+    ages = [math.inf] * len(number) if recalled.ages is None else recalled.ages.tolist()
+    require(
+        ages == [step - said[one][1] if one in said else math.inf for one in number],
+        "recall must give the age of what is remembered, and inf where nothing is",
+    )
+    values = [None] * len(number) if recalled.outputs is None else recalled.outputs[0].tolist()
+    require(
+        all(
+            value == said[one][0] for one, value in zip(number, values, strict=True) if one in said
+        ),
+        "recall must give what was remembered of each sample",
+    )
 
 
 def _numbers(inputs: Batch) -> list[int]:

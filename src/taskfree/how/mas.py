@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from taskfree._core import validation
-from taskfree._core.batch import Batch
+from taskfree._core.batch import Batch, Recalled
 from taskfree._core.model import trainable, unwrap
 from taskfree._core.serialization import add_prefix, take_prefix
 from taskfree.how.importance import Output, estimate
@@ -23,7 +23,7 @@ class MAS:
     """Memory Aware Synapses: exact importance, its cumulative mean, and a quadratic penalty.
 
     One object belongs to one model. It also works alone in your own training loop: call
-    `add_penalty_gradients` after the backward pass, `proximal_step` after the optimizer's step, and
+    `after_backward` after the backward pass, `after_step` after the optimizer's step, and
     `consolidate` when learning has settled.
 
     Aljundi, Babiloni, Elhoseiny, Rohrbach and Tuytelaars, *Memory Aware Synapses: Learning what
@@ -50,7 +50,7 @@ class MAS:
     >>> how.consolidate(model, torch.eye(2))
     >>> list(how.importance), torch.equal(how.anchor["weight"], model.weight)
     (['weight'], True)
-    >>> how.proximal_step(model, optimizer)
+    >>> how.after_step(model, optimizer)
     """
 
     def __init__(
@@ -72,6 +72,12 @@ class MAS:
         self.consolidations = 0
         self._known: list[tuple[nn.Parameter, str]] | None = None
         self._step: tuple[Any, list[Tensor], list[Tensor], list[Tensor]] | None = None
+
+    def before_backward(self, outputs: Any, losses: Tensor, recalled: Recalled) -> None:
+        """Nothing: the penalty is on parameters, not on outputs."""
+
+    def after_time_step(self, model: nn.Module) -> None:
+        """Nothing."""
 
     @torch.no_grad()
     def consolidate(self, model: nn.Module, inputs: Batch) -> None:
@@ -112,16 +118,16 @@ class MAS:
                     f"{list(old.shape)}; a parameter must keep its shape"
                 )
 
-    def add_penalty_gradients(self, model: nn.Module) -> None:
+    def after_backward(self, model: nn.Module) -> None:
         """With `penalty="gradient"`: add strength * importance * (theta - anchor) to the gradients.
 
         The gradient of the penalty is local to each parameter and needs no backward pass.
         """
         if self.penalty == "gradient" and self.importance:
-            self._add_penalty_gradients(model)
+            self._add_gradients(model)
 
     @torch.no_grad()
-    def _add_penalty_gradients(self, model: nn.Module) -> None:
+    def _add_gradients(self, model: nn.Module) -> None:
         held = [(value, name) for value, name in self._held(model) if value.requires_grad]
         for parameter, name in held:
             if parameter.grad is None:
@@ -138,7 +144,7 @@ class MAS:
         gradients: list[Any] = [value.grad for value in parameters]
         torch._foreach_addcmul_(gradients, away, importance, self.strength)
 
-    def proximal_step(self, model: nn.Module, optimizer: Optimizer) -> None:
+    def after_step(self, model: nn.Module, optimizer: Optimizer) -> None:
         """With `penalty="proximal"`: move each parameter towards its anchor by a / (1 + a).
 
         With a = lr * strength * importance this is the exact minimum of

@@ -69,7 +69,7 @@ class Adviser:
     def _say(self, name: str, text: str) -> None:
         if name not in self._told:
             self._told.add(name)
-            warnings.warn(f"{text} (said once)", Advice, stacklevel=7)
+            warnings.warn(f"{text} (said once)", Advice, stacklevel=8)
 
     def _look_at_loss(self, loss: float) -> None:
         if self._steps > BLOCK * BLOCKS:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from taskfree._core.batch import Batch
+from taskfree._core.batch import Batch, Recalled
 
 
 class Buffer(Protocol):
@@ -47,6 +47,21 @@ class Buffer(Protocol):
 
     def redraw(self) -> tuple[Batch, Batch]:
         """As many samples to replay, drawn anew, followed by the new ones joined last."""
+
+    def recall(self, time: int) -> Recalled:
+        """What is remembered of the model's outputs for the samples replayed last.
+
+        Args:
+            time: the number of the gradient step.
+        """
+
+    def remember(self, outputs: list[Tensor], time: int) -> None:
+        """Remember outputs for the samples replayed last, from the next update on.
+
+        Args:
+            outputs: one row per replayed sample.
+            time: the number of the gradient step.
+        """
 
     def update(self, losses: Tensor) -> None:
         """Choose among the held samples and the new ones, given the losses of those joined last.

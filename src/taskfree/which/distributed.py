@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from taskfree._core import batch
-from taskfree._core.batch import Batch
+from taskfree._core.batch import Batch, Recalled
 from taskfree._core.distributed import Processes, ProcessGroup
 from taskfree._core.serialization import pack, unpack
 from taskfree.which.buffer import Buffer
@@ -92,6 +92,7 @@ class DistributedBuffer(Rows):
         self.replayed_everywhere = batch.rows(numbers) - new
         self._joined = torch.cat([self._numbers, own + self._arrived])
         self._arrived += new
+        self._pending = ()
         self._append(inputs, targets)
         return self._select_own(numbers)
 
@@ -108,8 +109,13 @@ class DistributedBuffer(Rows):
         self._drawn = None if len(here) == len(self) else here
         return self._select(self._drawn)
 
+    def recall(self, time: int) -> Recalled:
+        """What is remembered of the model's outputs for the samples replayed last."""
+        return super().recall(time)._replace(total=self.replayed_everywhere)
+
     def update(self, losses: Tensor) -> None:
         """Choose among the samples of all ranks by their losses; keep what is this rank's."""
+        self._remember_pending()
         self.whole.update(losses)
         keep = torch.isin(self._joined, self._stand_ins()).nonzero().flatten()
         numbers = self._joined.clone()
@@ -126,6 +132,9 @@ class DistributedBuffer(Rows):
         places = self._find(numbers, self._numbers)
         held["inputs"] = self._gathered(self._inputs, places, len(numbers))
         held["targets"] = self._gathered(self._targets, places, len(numbers))
+        if self._outputs is not None:
+            every = self._gathered([*self._outputs, self._times], places, len(numbers))
+            *held["outputs"], held["times"] = batch.tensors(every)
         return state | pack(held)
 
     def _gathered(self, rows: Batch | None, places: Tensor, total: int) -> Batch:
@@ -144,19 +153,20 @@ class DistributedBuffer(Rows):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from the state of any number of ranks: each takes its share of the samples."""
         held = unpack(state)
-        self._inputs = self._targets = self._drawn = None
+        self._clear()
         self._numbers = self._joined = torch.empty(0, dtype=torch.long)
         self._arrived = 0
         if held is None:
             self.whole.load_state_dict(state)
             return
-        inputs, targets = held["inputs"], held["targets"]
-        held["inputs"] = torch.arange(batch.rows(inputs))
-        held["targets"] = torch.zeros(batch.rows(inputs), dtype=torch.float64)
+        numbers, targets = torch.arange(batch.rows(held["inputs"])), held["targets"]
+        labels = torch.zeros(len(numbers), dtype=torch.float64)
         if self.balanced and isinstance(targets, Tensor):
-            held["targets"] = targets.cpu().double()
-        self.whole.load_state_dict({**state, **pack(held)})
+            labels = targets.cpu().double()
+        stand_ins = {name: held[name] for name in ("losses", "priority")}
+        stand_ins |= {"inputs": numbers, "targets": labels}
+        self.whole.load_state_dict({**state, **pack(stand_ins)})
         own = slice(self._processes.rank, None, self._processes.size)
-        self._append(batch.take(inputs, own), batch.take(targets, own))
-        self._numbers = held["inputs"][own].clone()
-        self._arrived = batch.rows(inputs)
+        self._load(held, own)
+        self._numbers = numbers[own].clone()
+        self._arrived = len(numbers)

@@ -17,8 +17,9 @@ RATIO = 2
 class DrawnRows(PriorityRows):
     """A buffer that replays `replay` of its samples, drawn by its own random generator.
 
-    So the cost of a step does not grow with the capacity, and the draws neither disturb nor follow
-    the model's random numbers.
+    The rows are shuffled and drawn in turn, so that each is replayed equally often. The cost of a
+    step does not grow with the capacity, and the draws neither disturb nor follow the model's
+    random numbers.
     """
 
     def __init__(self, capacity: int, replay: int | None = None, seed: int = 0) -> None:
@@ -27,12 +28,21 @@ class DrawnRows(PriorityRows):
         self._generator = (
             torch.Generator().manual_seed(validation.integer("seed", seed, least=0)).get_state()
         )
+        self._order = torch.empty(0, dtype=torch.long)
+        self._next = 0
 
     def _draw(self) -> Tensor | None:
         count = RATIO * self._new if self.replay is None else self.replay
         if count >= len(self):
             return None
-        return self._random(lambda generator: draw(count, len(self), generator))
+        if self._next + count > len(self._order):  # all had their turn: shuffle again
+            self._order, self._next = self._random(self._shuffle), 0
+        drawn = self._order[self._next : self._next + count]
+        self._next += count
+        return drawn
+
+    def _shuffle(self, generator: torch.Generator) -> Tensor:
+        return torch.randperm(len(self), generator=generator)
 
     def _random(self, draw: Callable[[torch.Generator], Tensor]) -> Tensor:
         """Draw with the generator. Its state is an attribute, so that a failed step is undone."""
@@ -43,26 +53,15 @@ class DrawnRows(PriorityRows):
         return drawn
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The held samples, their losses and priorities, and the generator."""
-        return super().state_dict() | {"generator": self._generator}
+        """The held samples, their losses and priorities, the generator and the order of draws."""
+        return super().state_dict() | {
+            "generator": self._generator,
+            "order": self._order[self._next :],
+        }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         generator = state.get("generator", self._generator).cpu().clone()
+        order = state.get("order", self._order[:0]).cpu().clone()
         super().load_state_dict(state)
-        self._generator = generator
-
-
-def draw(count: int, among: int, generator: torch.Generator) -> Tensor:
-    """`count` distinct numbers below `among`, at a cost that does not grow with `among`.
-
-    >>> numbers = draw(3, 1000, torch.Generator().manual_seed(0))
-    >>> len(set(numbers.tolist())), int(numbers.max()) < 1000
-    (3, True)
-    """
-    if 4 * count < among:
-        found = torch.randint(among, (2 * count,), generator=generator).tolist()
-        distinct = list(dict.fromkeys(found))[:count]
-        if len(distinct) == count:
-            return torch.tensor(distinct)
-    return torch.randperm(among, generator=generator)[:count]
+        self._generator, self._order, self._next = generator, order, 0

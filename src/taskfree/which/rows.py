@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from taskfree._core import batch, validation
-from taskfree._core.batch import Batch
+from taskfree._core.batch import Batch, Recalled
 from taskfree._core.serialization import pack, unpack
 
 
@@ -25,6 +27,11 @@ class Rows(ABC):
         """How many new samples were joined last."""
         self._drawn: Tensor | None = None
         """The rows replayed last; None if it was all that are held."""
+        self._outputs: list[Tensor] | None = None
+        self._times = torch.empty(0, dtype=torch.long)
+        """What was remembered of the model's outputs, and in which gradient step; -1 for never."""
+        self._pending: tuple[tuple[Tensor | slice, list[Tensor], int], ...] = ()
+        """What is to be remembered when the time step has succeeded."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -57,6 +64,7 @@ class Rows(ABC):
 
     def join(self, inputs: Batch, targets: Batch) -> tuple[Batch, Batch]:
         """Samples to replay, followed by these new ones. What is held does not change."""
+        self._pending = ()
         self._append(inputs, targets)
         return self.redraw()
 
@@ -64,6 +72,23 @@ class Rows(ABC):
         """Samples to replay, drawn anew, followed by the new ones joined last."""
         self._drawn = self._draw()
         return self._select(self._drawn)
+
+    def recall(self, time: int) -> Recalled:
+        """What is remembered of the model's outputs for the samples replayed last."""
+        rows = self._replayed_rows()
+        here = len(self) if self._drawn is None else len(self._drawn)
+        if self._outputs is None:
+            return Recalled(here, here)
+        times = self._times[rows]
+        ages = torch.where(times < 0, math.inf, (time - times).double())
+        return Recalled(here, here, [column[rows] for column in self._outputs], ages)
+
+    def remember(self, outputs: list[Tensor], time: int) -> None:
+        """Remember outputs for the samples replayed last, from the next update on."""
+        self._pending = (*self._pending, (self._replayed_rows(), outputs, time))
+
+    def _replayed_rows(self) -> Tensor | slice:
+        return slice(0, len(self)) if self._drawn is None else self._drawn
 
     def _draw(self) -> Tensor | None:
         """The rows to replay; None for all."""
@@ -78,6 +103,32 @@ class Rows(ABC):
             self._targets = self._allocate(self._targets, targets, joined)
         for rows, new in ((self._inputs, inputs), (self._targets, targets)):
             batch.apply(lambda column, value: column[held:joined].copy_(value), rows, new)
+        if self._outputs is not None:
+            if len(self._times) < batch.rows(self._inputs):
+                self._allocate_outputs(self._outputs)
+            for column in (*self._outputs, self._times):
+                column[held:joined] = -1  # nothing is remembered of the new ones
+
+    def _allocate_outputs(self, like: list[Tensor]) -> None:
+        """Rows for the outputs of as many samples; what is remembered in such a shape stays."""
+        assert self._inputs is not None
+        size, old, times = batch.rows(self._inputs), self._outputs, self._times
+        self._outputs = [column.new_zeros(size, *column.shape[1:]) for column in like]
+        self._times = torch.full((size,), -1)
+        if old is not None and batch.same_signature(old, like):
+            batch.apply(lambda column, value: column[: len(times)].copy_(value), self._outputs, old)
+            self._times[: len(times)] = times
+
+    def _remember_pending(self) -> None:
+        """Remember the outputs of this time step's gradient steps."""
+        for rows, outputs, time in self._pending:
+            if self._outputs is None or not batch.same_signature(self._outputs, outputs):
+                self._allocate_outputs(outputs)
+            assert self._outputs is not None
+            for column, value in zip(self._outputs, outputs, strict=True):
+                column[rows] = value
+            self._times[rows] = time
+        self._pending = ()
 
     def _allocate(self, rows: Batch | None, new: Batch, joined: int) -> Batch:
         """Rows for `capacity` samples and as many new ones, with the held samples in front."""
@@ -86,6 +137,28 @@ class Rows(ABC):
         if rows is not None:
             batch.apply(lambda column, old: column[:held].copy_(old[:held]), more, rows)
         return more
+
+    def _remembered(self) -> dict[str, Any]:
+        """What is remembered of the held samples."""
+        if self._outputs is None:
+            return {}
+        held = slice(0, len(self))
+        return {"outputs": [c[held] for c in self._outputs], "times": self._times[held]}
+
+    def _clear(self) -> None:
+        """Forget all samples."""
+        self._inputs = self._targets = self._drawn = self._outputs = None
+        self._times, self._pending = self._times[:0], ()
+
+    def _load(self, held: Mapping[str, Any], rows: slice) -> None:
+        """Take these of the saved samples into empty rows."""
+        self._append(batch.take(held["inputs"], rows), batch.take(held["targets"], rows))
+        if "outputs" in held:
+            outputs, times = batch.take(held["outputs"], rows), held["times"].cpu()[rows]
+            self._allocate_outputs(list(batch.tensors(outputs)))
+            assert self._outputs is not None
+            batch.apply(lambda c, value: c[: len(times)].copy_(value), self._outputs, outputs)
+            self._times[: len(times)] = times
 
     def _select(self, drawn: Tensor | None) -> tuple[Batch, Batch]:
         """The drawn samples, or all held ones without a copy, followed by the new ones."""
@@ -105,9 +178,8 @@ class Rows(ABC):
         if len(comes):
             goes[keep[keep < count]] = False
             places = goes.nonzero().flatten()
-            rows = [
-                batch.tensors(part) for part in (self._inputs, self._targets) if part is not None
-            ]
+            parts = (self._inputs, self._targets, self._outputs and [*self._outputs, self._times])
+            rows = [batch.tensors(part) for part in parts if part is not None]
             for column in (*itertools.chain(*rows), *numbers):
                 new = column.index_select(0, comes.to(column.device))
                 column.index_copy_(0, places.to(column.device), new)
@@ -152,6 +224,7 @@ class PriorityRows(Rows):
 
     def update(self, losses: Tensor) -> None:
         """Choose among the held samples and the new ones, given the losses of those joined last."""
+        self._remember_pending()
         losses = losses.detach().cpu().clone()
         if self._drawn is not None:  # the others keep the losses that were last seen
             known, count = self.losses.to(losses.dtype, copy=True), len(self._drawn)
@@ -168,14 +241,13 @@ class PriorityRows(Rows):
         """The held samples, their losses and priorities."""
         if not len(self):
             return pack(None)
-        return pack(
-            {
-                "inputs": self.inputs,
-                "targets": self.targets,
-                "losses": self.losses,
-                "priority": self._priority,
-            }
-        )
+        held = {
+            "inputs": self.inputs,
+            "targets": self.targets,
+            "losses": self.losses,
+            "priority": self._priority,
+        }
+        return pack(held | self._remembered())
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
@@ -186,9 +258,9 @@ class PriorityRows(Rows):
                 f"the saved buffer holds {count} samples and this one's capacity is "
                 f"{self.capacity}; load it into a buffer of at least that capacity"
             )
-        self._inputs = self._targets = self._drawn = None
+        self._clear()
         self._held, self._all_losses, self._all_priorities = 0, torch.empty(0), torch.empty(0)
         if held is not None:
             losses, priority = held["losses"].cpu().clone(), held["priority"].cpu().clone()
-            self._append(held["inputs"], held["targets"])
+            self._load(held, slice(0, count))
             self._held, self._all_losses, self._all_priorities = count, losses, priority

@@ -128,7 +128,7 @@ def test_the_default_strength_acts_alike_on_networks_of_any_size(name, shape):
     with torch.no_grad():
         for value in model.parameters():
             value.add_(1)  # one away from the anchor
-    how.proximal_step(model, optimizer)
+    how.after_step(model, optimizer)
     with torch.no_grad():
         back = [
             1 - (value - how.anchor[name]).sum() / value.numel()

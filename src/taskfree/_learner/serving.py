@@ -1,0 +1,180 @@
+"""Who answers: the model, its teacher or the mean of both."""
+
+from __future__ import annotations
+
+import copy
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from taskfree._core import batch
+from taskfree._core.batch import Batch
+from taskfree._core.distributed import Processes
+from taskfree._learner.eval_view import EvalView
+from taskfree._learner.snapshot import Snapshot, answer, mean_of
+from taskfree.how import Teacher
+
+Choice: TypeAlias = Literal["model", "teacher", "mean"]
+CHOICES: tuple[Choice, ...] = ("teacher", "mean", "model")
+"""Who may answer, the one that remembers most first."""
+EVERY = 4
+"""Time steps between comparisons."""
+DISCOUNT = 0.5
+"""The weight of the past in their losses, per comparison."""
+TOLERANCE = 0.1
+"""One that remembers more answers if its loss on new samples is higher by at most this fraction."""
+
+
+class Turns:
+    """Learning and predicting from the live parameters take turns. Copies get a lock of their own.
+
+    >>> turns = copy.deepcopy(Turns())
+    >>> turns.lock.locked()
+    False
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.published = threading.Event()
+        self.learner: int | None = None
+        """The thread that learns or waits to."""
+
+    def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
+        return Turns, ()
+
+
+class Serving:
+    """Answers with the model, its teacher or their mean, and chooses by their losses.
+
+    The losses are those on new samples, before they are learned. While one thread learns, others
+    are answered by the newest snapshot.
+
+    Args:
+        model: the model that learns.
+        teacher: the one with averaged weights, if there is one.
+        processes: the ranks that learn together.
+    """
+
+    def __init__(self, model: nn.Module, teacher: Teacher | None, processes: Processes) -> None:
+        self._model, self._teacher, self._processes = model, teacher, processes
+        self._view = EvalView(model)
+        self._turns = Turns()
+        self._wanted = False
+        self._published: Snapshot | None = None
+        self.losses: tuple[float, ...] = (0.0, 0.0, 0.0)
+        """Discounted losses of teacher, mean and model."""
+
+    @property
+    def choice(self) -> Choice:
+        """Who answers now."""
+        if self._teacher is None:
+            return "model"
+        least = min(self.losses)
+        fits = (loss <= least + TOLERANCE * abs(least) for loss in self.losses)
+        return next(name for name, fit in zip(CHOICES, fits, strict=True) if fit)
+
+    def _networks(self) -> list[nn.Module]:
+        """Those whose mean output is the answer."""
+        choice, found = self.choice, list[nn.Module]()
+        if choice != "model" and self._teacher is not None:
+            found.append(self._teacher.attach(self._model))
+        if choice != "teacher":
+            found.append(self._view.refresh())
+        return found
+
+    @contextmanager
+    def learning(self, step: Callable[[], int]) -> Iterator[None]:
+        """The turn of one thread to learn; `step` tells the time steps taken, at the end."""
+        turns, own = self._turns, threading.get_ident()
+        if turns.learner is not None:
+            raise RuntimeError(
+                "learn was called while it runs already, in this or another thread; call it from "
+                "one thread at a time. predict may be called from any"
+            )
+        turns.learner = own
+        try:
+            with turns.lock:
+                yield
+                if self._wanted:
+                    self._published = self._copy(step())
+                    self._wanted = False
+                    turns.published.set()
+        finally:
+            turns.learner = None
+
+    def predict(self, inputs: Batch, step: int) -> Any:
+        """The answer; in threads other than the one that learns, of the newest snapshot."""
+        turns = self._turns
+        learner = turns.learner
+        if learner == threading.get_ident():  # a model that predicts while it learns
+            return answer(self._networks(), inputs)
+        if learner is None and turns.lock.acquire(blocking=False):
+            try:
+                return answer(self._networks(), inputs)
+            finally:
+                turns.lock.release()
+        return self._newest(step).predict(inputs)
+
+    def snapshot(self, step: int) -> Snapshot:
+        """An immutable copy of those that answer now or, while another thread learns, before."""
+        turns = self._turns
+        if turns.learner is None and turns.lock.acquire(blocking=False):
+            try:
+                return self._copy(step)
+            finally:
+                turns.lock.release()
+        return self._newest(step)
+
+    def _newest(self, step: int) -> Snapshot:
+        """The newest snapshot; the next step publishes another."""
+        self._wanted = True
+        if self._published is None:  # only the first time
+            while not self._turns.published.wait(0.01):
+                if self._turns.learner is None and self._turns.lock.acquire(blocking=False):
+                    try:
+                        return self._copy(step)
+                    finally:
+                        self._turns.lock.release()
+        assert self._published is not None
+        return self._published
+
+    def _copy(self, step: int) -> Snapshot:
+        networks = [copy.deepcopy(network) for network in self._networks()]
+        return Snapshot([network.eval().requires_grad_(False) for network in networks], step)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The losses that the choice depends on; nothing without a teacher."""
+        if self._teacher is None:
+            return {}
+        return {"losses": torch.tensor(self.losses, dtype=torch.float64)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from a saved state."""
+        if self._teacher is not None:
+            self.losses = tuple(state["losses"].tolist())
+
+    def compare(
+        self, step: int, inputs: Batch, targets: Batch, loss: Callable[[Any, Any], Tensor]
+    ) -> tuple[float, ...]:
+        """The losses with those on new samples in them, in some of the time steps."""
+        if self._teacher is None or step % EVERY:
+            return self.losses
+        pair = (self._teacher.attach(self._model), self._view.refresh())
+        with torch.no_grad():
+            teacher, model = (batch.call(network, inputs) for network in pair)
+            every = (teacher, mean_of(teacher, model), model)
+            sums = [loss(outputs, targets).sum().double() for outputs in every]
+        counted = torch.stack([*sums, sums[0].new_tensor(batch.rows(inputs))])
+        self._processes.sum_([counted])
+        *new, count = counted.tolist()
+        if not math.isfinite(sum(new)):
+            return self.losses
+        return tuple(
+            DISCOUNT * before + (1 - DISCOUNT) * now / count
+            for before, now in zip(self.losses, new, strict=True)
+        )
