@@ -88,7 +88,7 @@ def test_a_failed_step_does_not_change_the_buffer(which):
 
 BAD_LOSSES = {
     "reduced": (lambda out, y: nn.functional.cross_entropy(out, y), r"shape \[11\], got \[\]; make it"),
-    "one value per output": (lambda out, y: out.square(), r"one value per sample, shape \[11\], got \[11, 3\]"),
+    "broadcast": (lambda out, y: out[:, :1] - y, r"returned shape \[11, 11\] for 11 samples: outputs of .* broadcast"),
     "one value too few": (lambda out, y: CROSS_ENTROPY(out, y)[1:], r"shape \[11\], got \[10\]"),
     "not a tensor": (lambda out, y: 1.0, "got float"),
     "its own error": (lambda out, y: {}["margin"], "loss refused targets of .*'margin'"),

@@ -10,15 +10,16 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.optim import LBFGS, Optimizer
+from torch.optim import Optimizer
 
 from taskfree import defaults
-from taskfree._core import batch, finite, validation
+from taskfree._core import batch, validation
 from taskfree._core.batch import Batch
 from taskfree._core.distributed import Joint, process_group
 from taskfree._core.rollback import Rollback
 from taskfree._learner import state as learner_state
 from taskfree._learner.admission import learn_from_good
+from taskfree._learner.descent import Descent
 from taskfree._learner.objective import Objective, learned_tensors
 from taskfree._learner.serving import Serving
 from taskfree._learner.snapshot import Snapshot
@@ -52,6 +53,7 @@ class Learner:
         how: the regularizer, which protects what was learned, or a list of several; None protects
             nothing.
         repeats: gradient steps per time step, the paper's N.
+        clip: the largest norm of the gradients; larger ones are scaled down to it.
         on_bad: how to treat new samples with a nan or inf in inputs, targets or loss: `"raise"` a
             NotFiniteError, or `"skip"` them and learn from the rest as if they had not come.
             Skipped samples are counted in `skipped`, with one warning.
@@ -88,6 +90,7 @@ class Learner:
         which: Buffer | Auto | None = "auto",
         how: Regularizer | list[Regularizer] | Auto | None = "auto",
         repeats: int = 1,
+        clip: float | None = None,
         on_bad: OnBad = "raise",
     ) -> None:
         validation.learner(model, optimizer, loss, {"when": when, "which": which, "how": how})
@@ -111,13 +114,7 @@ class Learner:
             optimizer,
             [component for component in components if component is not None],
         )
-        # An optimizer with a line search evaluates the objective several times per step.
-        self._searches = isinstance(optimizer, LBFGS)
-        if self._searches and getattr(self.how, "penalty", "") == "gradient":
-            raise ValueError(
-                "how=MAS(penalty='gradient') adds to the gradients what LBFGS does not find in the "
-                "objective; use penalty='proximal'"
-            )
+        self._descent = Descent(model, optimizer, self._rollback, hows, clip)
         self._processes.synchronize(learned_tensors(model, optimizer, loss))
 
     @classmethod
@@ -195,7 +192,7 @@ class Learner:
         decision = self.when.update(loss + buffer_loss)  # lines 9, 10, 13 and 16 to 21
         event = None if decision is None else describe(self, decision)
         self._adviser.look(self, decision, loss, y)
-        if self.repeats > 1 or self._searches or rescore or decision == "plateau":
+        if self.repeats > 1 or self._descent.searches or rescore or decision == "plateau":
             self._rollback.save_parameters()  # something can still fail after the first step
         self._descend(joint, 1, loss + buffer_loss)  # line 8
         for n in range(2, self.repeats + 1):  # line 6, n = 2, 3, ...
@@ -247,15 +244,10 @@ class Learner:
 
     def _descend(self, joint: Joint, n: int, loss: float) -> None:
         """An optimizer step along the gradients, then the proximal step of the penalty."""
-        if self._searches:  # it evaluates the objective itself, several times
-            means = self._objective.means
-            self.optimizer.step(lambda: sum(means(self._differentiate(joint, n), joint, 2)))
-        elif finite.step_is_safe(self.optimizer, loss):
-            self.optimizer.step()
-        else:
-            self._rollback.save_parameters()
-            self.optimizer.step()
-            finite.check_parameters(self.model)
+        means = self._objective.means
+        self._descent.step(
+            self.optimizer, loss, lambda: sum(means(self._differentiate(joint, n), joint, 2))
+        )
         if self.how is not None:
             self.how.after_step(self.model, self.optimizer)
 

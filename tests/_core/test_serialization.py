@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from taskfree._core.serialization import (
     add_prefix,
     load_fields,
-    load_optimizer,
     pack,
     save_fields,
     take_prefix,
@@ -124,21 +123,3 @@ def test_fields_do_not_share_memory_with_a_state():
     load_fields(owner, NAMES, state)
     state["window"].fill_(7)
     assert owner.window == (0.0, 0.0)
-
-
-def test_an_optimizer_loads_copies_in_their_saved_dtypes():
-    def make():
-        weight = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
-        return weight, torch.optim.SGD([weight], lr=0.1, momentum=0.9)
-
-    (weight, optimizer), (other, loaded) = make(), make()
-    momentum = torch.tensor([1.0, 1 / 3])  # in another dtype than the parameter
-    optimizer.state[weight] = {"momentum_buffer": momentum, "history": [momentum.clone()]}
-    optimizer.param_groups[0]["lr"] = 0.7
-    load_optimizer(loaded, optimizer.state_dict())
-    found = loaded.state[other]
-    assert found["momentum_buffer"].dtype == torch.float32
-    assert torch.equal(found["momentum_buffer"], momentum)
-    assert found["momentum_buffer"].data_ptr() != momentum.data_ptr()
-    assert torch.equal(found["history"][0], momentum)
-    assert loaded.param_groups[0]["lr"] == 0.7

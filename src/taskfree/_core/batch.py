@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -13,16 +16,15 @@ Batch: TypeAlias = Tensor | tuple[Tensor, ...] | list[Tensor] | dict[str, Tensor
 
 
 class Recalled(NamedTuple):
-    """What a buffer remembers of the samples that a gradient step replays."""
+    """What is remembered of the outputs for `here` replayed samples, of `total` on all ranks.
+
+    `ages` says how many gradient steps ago, inf for never. Both are None before anything is.
+    """
 
     here: int
-    """How many samples are replayed on this rank ..."""
     total: int
-    """... and on all ranks."""
     outputs: list[Tensor] | None = None
-    """What was remembered of each of those on this rank; None if nothing ever was."""
     ages: Tensor | None = None
-    """How many gradient steps ago, on the CPU; inf for never."""
 
 
 def tensors(batch: Batch) -> list[Tensor]:
@@ -72,12 +74,30 @@ def take(batch: Batch, index: Tensor | slice) -> Batch:
 def call(model: nn.Module, inputs: Batch) -> Any:
     """Call a model: a tuple or list is passed as positional arguments, a dict as keywords.
 
+    A model whose `forward` does not know the keys as keywords gets the dict as one argument.
+
     >>> call(nn.Bilinear(2, 3, 1), (torch.ones(4, 2), torch.ones(4, 3))).shape
     torch.Size([4, 1])
     """
     if isinstance(inputs, Tensor):
         return model(inputs)
-    return model(**inputs) if isinstance(inputs, dict) else model(*inputs)
+    if isinstance(inputs, dict):
+        own = getattr(model, "_orig_mod", model)  # what torch.compile wraps takes anything
+        as_keywords = _takes_keywords(type(own).forward, tuple(inputs))
+        return model(**inputs) if as_keywords else model(inputs)
+    return model(*inputs)
+
+
+@lru_cache(maxsize=64)
+def _takes_keywords(forward: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    """Whether to pass keywords: yes, unless only a single argument can be bound."""
+    try:
+        inspect.signature(forward).bind(None, **dict.fromkeys(names))
+    except TypeError:
+        with suppress(TypeError):
+            inspect.signature(forward).bind(None, None)
+            return False
+    return True
 
 
 def output_tensors(output: Any) -> list[Tensor]:

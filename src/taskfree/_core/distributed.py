@@ -202,9 +202,8 @@ class ProcessGroup:
         """Other samples to replay and the same new ones."""
         if which is None:
             return joint
-        new = rows(joint.inputs) - joint.replayed_here
         x, y = which.redraw()
-        here = rows(x) - new
+        here = rows(x) - rows(joint.inputs) + joint.replayed_here
         return joint._replace(inputs=x, targets=y, replayed_here=here, places=which.places)
 
     def evaluate(self, losses: Callable[[], Tensor], joint: Joint) -> Tensor:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 LAYOUT = "layout"
 
@@ -125,31 +124,3 @@ def load_fields(owner: object, names: Sequence[str], state: Mapping[str, Tensor]
     saved = {name: state[name.lstrip("_")].tolist() for name in names}
     for name, value in saved.items():
         setattr(owner, name, tuple(value) if isinstance(value, list) else value)
-
-
-def load_optimizer(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
-    """Load an optimizer's state exactly: as copies, in the dtypes in which it was saved.
-
-    `Optimizer.load_state_dict` shares tensors with the saved state and casts them to the
-    parameter's dtype.
-
-    >>> weight = torch.nn.Parameter(torch.ones(2))
-    >>> optimizer = torch.optim.SGD([weight], lr=0.1)
-    >>> load_optimizer(optimizer, optimizer.state_dict())
-    """
-    optimizer.load_state_dict(dict(saved))
-
-    def exact(there: Any, here: Any) -> Any:
-        if isinstance(there, Tensor):
-            return there.to(here.device, copy=True)
-        if isinstance(there, dict):
-            return {key: exact(value, here[key]) for key, value in there.items()}
-        if isinstance(there, list | tuple):
-            return type(there)(map(exact, there, here))
-        return there
-
-    parameters = [value for group in optimizer.param_groups for value in group["params"]]
-    numbers = [number for group in saved["param_groups"] for number in group["params"]]
-    for number, value in zip(numbers, parameters, strict=True):
-        if number in saved["state"]:
-            optimizer.state[value] = exact(saved["state"][number], optimizer.state[value])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from torch import Tensor, is_inference_mode_enabled, nn
+from torch import is_inference_mode_enabled, nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
@@ -155,13 +155,3 @@ def samples(inputs: Batch, targets: Batch) -> int:
             f"inputs has {count} rows and targets {labels}; both need one row per sample"
         )
     return count
-
-
-def losses(values: Any, samples: int) -> None:
-    """Raise if a loss function did not return one value per sample."""
-    if not isinstance(values, Tensor) or values.shape != (samples,):
-        came = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-        raise ValueError(
-            f"loss must return one value per sample, shape [{samples}], got {came}; "
-            "make it with reduction='none' and take the mean over all but the first dimension"
-        )

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from taskfree._core import batch, validation
+from taskfree._core import batch
 from taskfree._core.distributed import Joint, Processes
 from taskfree._core.errors import NotFiniteError
 from taskfree._core.finite import parameters_are_finite
@@ -135,13 +135,45 @@ class Objective:
                 "model or loss writes to its inputs or targets, which would change the samples "
                 "in the buffer; use operations that are not in place, or clone them first"
             )
-        validation.losses(losses, batch.rows(x))
+        losses = per_sample(losses, outputs, y, batch.rows(x))
         if torch.is_grad_enabled() and not losses.requires_grad:
             raise ValueError(
                 "loss does not depend on any trainable parameter; check that the model's outputs "
                 "are not detached and that loss uses them"
             )
         return outputs, losses
+
+
+def per_sample(losses: Any, outputs: Any, targets: Any, samples: int) -> Tensor:
+    """One loss per sample: the mean over all but the first dimension of what a loss returned.
+
+    >>> per_sample(torch.tensor([[1.0, 3.0]]), torch.zeros(1, 2), torch.zeros(1, 2), 1)
+    tensor([2.])
+    >>> outputs, targets = torch.zeros(3, 1), torch.zeros(3)
+    >>> per_sample(outputs - targets, outputs, targets, 3)
+    Traceback (most recent call last):
+    ...
+    ValueError: loss returned shape [3, 3] for 3 samples: outputs of float32[1] per sample and
+    targets of float32[] were broadcast against each other; give both the same shape, for example
+    with outputs.squeeze(1)
+    """
+    if not isinstance(losses, Tensor) or not losses.dim() or losses.shape[0] != samples:
+        came = list(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+        raise ValueError(
+            f"loss must return one value per sample, shape [{samples}], got {came}; "
+            "make it with reduction='none'"
+        )
+    if losses.dim() == 1:
+        return losses
+    tensors = isinstance(outputs, Tensor) and isinstance(targets, Tensor)
+    if tensors and losses.shape == (samples, samples) != tuple(outputs.shape):
+        raise ValueError(
+            f"loss returned shape {list(losses.shape)} for {samples} samples: outputs of "
+            f"{batch.describe(outputs)} per sample and targets of {batch.describe(targets)} were "
+            "broadcast against each other; give both the same shape, for example with "
+            "outputs.squeeze(1)"
+        )
+    return losses.flatten(1).mean(1)
 
 
 @lru_cache(maxsize=16)

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from taskfree._core.distributed import Processes
 from taskfree._core.random_state import load_torch_state, torch_state
-from taskfree._core.serialization import add_prefix, load_optimizer, pack, take_prefix, unpack
+from taskfree._core.serialization import add_prefix, pack, take_prefix, unpack
 from taskfree._learner.objective import learned_tensors
 
 COMPONENTS = ("when", "which", "how", "_serving")
@@ -85,3 +86,31 @@ def _check_parts(learner: Any, saved: list[bool]) -> None:
                 f"the state was saved {'with' if there else 'without'} a component for "
                 f"{name!r}, unlike this learner; make it of the same components"
             )
+
+
+def load_optimizer(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
+    """Load an optimizer's state exactly: as copies, in the dtypes in which it was saved.
+
+    `Optimizer.load_state_dict` shares tensors with the saved state and casts them to the
+    parameter's dtype.
+
+    >>> weight = torch.nn.Parameter(torch.ones(2))
+    >>> optimizer = torch.optim.SGD([weight], lr=0.1)
+    >>> load_optimizer(optimizer, optimizer.state_dict())
+    """
+    optimizer.load_state_dict(dict(saved))
+
+    def exact(there: Any, here: Any) -> Any:
+        if isinstance(there, Tensor):
+            return there.to(here.device, copy=True)
+        if isinstance(there, dict):
+            return {key: exact(value, here[key]) for key, value in there.items()}
+        if isinstance(there, list | tuple):
+            return type(there)(map(exact, there, here))
+        return there
+
+    parameters = [value for group in optimizer.param_groups for value in group["params"]]
+    numbers = [number for group in saved["param_groups"] for number in group["params"]]
+    for number, value in zip(numbers, parameters, strict=True):
+        if number in saved["state"]:
+            optimizer.state[value] = exact(saved["state"][number], optimizer.state[value])

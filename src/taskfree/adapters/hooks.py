@@ -14,6 +14,7 @@ from taskfree._core import batch, validation
 from taskfree._core.batch import Batch
 from taskfree._core.model import evaluating
 from taskfree._core.serialization import add_prefix, take_prefix
+from taskfree._learner.objective import per_sample
 from taskfree.defaults import Auto
 from taskfree.how import Regularizer
 from taskfree.when import Decision, Trigger
@@ -146,9 +147,8 @@ class Consolidator:
 
     def _losses(self, model: nn.Module, x: Batch, y: Batch) -> Tensor:
         assert self.loss is not None
-        losses = self.loss(batch.call(model, x), y)
-        validation.losses(losses, batch.rows(x))
-        return losses
+        outputs = batch.call(model, x)
+        return per_sample(self.loss(outputs, y), outputs, y, batch.rows(x))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that later steps depend on."""
