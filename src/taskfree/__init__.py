@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         NotFiniteError,
         TaskfreeError,
     )
+    from taskfree._learner.snapshot import Snapshot
     from taskfree.how import MAS, Teacher
     from taskfree.learner import Learner
     from taskfree.observe.advice import Advice
@@ -53,6 +54,7 @@ __all__ = [
     "Report",
     "Reservoir",
     "Settled",
+    "Snapshot",
     "TaskfreeError",
     "Teacher",
     "checkpoint",
@@ -70,6 +72,7 @@ _HOMES = {
     "learner": ("Learner",),
     "observe.advice": ("Advice",),
     "observe.events": ("Event", "Report"),
+    "_learner.snapshot": ("Snapshot",),
     "_core.errors": ("CheckpointError", "DistributedError", "NotFiniteError", "TaskfreeError"),
 }
 

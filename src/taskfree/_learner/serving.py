@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,18 +16,13 @@ from taskfree._core import batch
 from taskfree._core.batch import Batch
 from taskfree._core.distributed import Processes
 from taskfree._learner.eval_view import EvalView
-from taskfree._learner.snapshot import Snapshot, answer, mean_of
+from taskfree._learner.snapshot import Choice, Snapshot, answer, choose, mean_of
 from taskfree.how import Teacher
 
-Choice: TypeAlias = Literal["model", "teacher", "mean"]
-CHOICES: tuple[Choice, ...] = ("teacher", "mean", "model")
-"""Who may answer, the one that remembers most first."""
 EVERY = 4
 """Time steps between comparisons."""
 DISCOUNT = 0.5
 """The weight of the past in their losses, per comparison."""
-TOLERANCE = 0.1
-"""One that remembers more answers if its loss on new samples is higher by at most this fraction."""
 
 
 class Turns:
@@ -72,11 +67,7 @@ class Serving:
     @property
     def choice(self) -> Choice:
         """Who answers now."""
-        if self._teacher is None:
-            return "model"
-        least = min(self.losses)
-        fits = (loss <= least + TOLERANCE * abs(least) for loss in self.losses)
-        return next(name for name, fit in zip(CHOICES, fits, strict=True) if fit)
+        return "model" if self._teacher is None else choose(self.losses)
 
     def _networks(self) -> list[nn.Module]:
         """Those whose mean output is the answer."""
