@@ -53,7 +53,7 @@ def test_what_cannot_be_opened_says_why(tmp_path):
         CheckpointError, match=r"for '3\.weight' and the model torch.float32 \[5, 8\]"
     ):
         Snapshot.open(tmp_path, network(5))
-    with pytest.raises(CheckpointError, match="has nothing for '4.weight'"):
+    with pytest.raises(CheckpointError, match=r"has nothing for '4\.weight'"):
         Snapshot.open(tmp_path, nn.Sequential(*network(), nn.Linear(2, 2)))
     with pytest.raises(CheckpointError, match="holds no brain"):
         Snapshot.open(tmp_path, network(), name="brain")
