@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -54,6 +53,8 @@ class Learner:
             nothing.
         repeats: gradient steps per time step, the paper's N.
         clip: the largest norm of the gradients; larger ones are scaled down to it.
+        micro_batch: how many samples pass through the model at once; gradients are accumulated
+            over all samples of a gradient step. None for all at once.
         on_bad: how to treat new samples with a nan or inf in inputs, targets or loss: `"raise"` a
             NotFiniteError, or `"skip"` them and learn from the rest as if they had not come.
             Skipped samples are counted in `skipped`, with one warning.
@@ -91,6 +92,7 @@ class Learner:
         how: Regularizer | list[Regularizer] | Auto | None = "auto",
         repeats: int = 1,
         clip: float | None = None,
+        micro_batch: int | None = None,
         on_bad: OnBad = "raise",
     ) -> None:
         validation.learner(model, optimizer, loss, {"when": when, "which": which, "how": how})
@@ -104,7 +106,7 @@ class Learner:
         self.step = 0
         self.skipped = 0
         self._adviser = Adviser()
-        self._objective = Objective(model, optimizer, self._processes)
+        self._objective = Objective(model, optimizer, self._processes, micro_batch)
         hows = getattr(self.how, "parts", [self.how])
         teacher = next((part for part in hows if isinstance(part, Teacher)), None)
         self._serving = Serving(model, teacher, self._processes)
@@ -227,19 +229,20 @@ class Learner:
     def _differentiate(self, joint: Joint, n: int) -> Tensor:
         """Set the gradients of the objective with penalty; return the loss of every sample."""
         which, how, time = self.which, self.how, self.repeats * self.step + n
-
-        def hold(outputs: Any, losses: Tensor) -> None:
-            assert which is not None
-            assert how is not None
-            remembered = how.before_backward(outputs, losses, which.recall(time))
-            if remembered is not None:
-                which.remember(remembered, time)
-
-        differentiate = partial(self._objective.differentiate, joint, self.loss, self.optimizer)
         if how is None:
-            return differentiate()
-        losses = differentiate(hold)
+            return self._objective.differentiate(joint, self.loss, self.optimizer)
+        recalled = which.recall(time) if which is not None and joint.replayed else None
+        said: list[list[Tensor]] = []
+
+        def hold(outputs: Any, losses: Tensor, rows: slice) -> None:
+            if recalled is not None:
+                remembered = how.before_backward(outputs, losses, recalled.part(rows))
+                said.extend([] if remembered is None else [remembered])
+
+        losses = self._objective.differentiate(joint, self.loss, self.optimizer, hold)
         how.after_backward(self.model)
+        if which is not None and said:
+            which.remember([torch.cat(parts) for parts in zip(*said, strict=True)], time)
         return losses
 
     def _descend(self, joint: Joint, n: int, loss: float) -> None:

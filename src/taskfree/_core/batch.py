@@ -26,6 +26,12 @@ class Recalled(NamedTuple):
     outputs: list[Tensor] | None = None
     ages: Tensor | None = None
 
+    def part(self, rows: slice) -> Recalled:
+        """That of some rows of a batch, in which the replayed samples come first."""
+        outputs = None if self.outputs is None else [column[rows] for column in self.outputs]
+        ages = None if self.ages is None else self.ages[rows]
+        return Recalled(len(range(self.here)[rows]), self.total, outputs, ages)
+
 
 def tensors(batch: Batch) -> list[Tensor]:
     """The tensors of a batch.

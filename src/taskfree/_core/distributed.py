@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from taskfree._core.batch import Batch, rows
+from taskfree._core.batch import Batch, rows, take
 from taskfree._core.errors import DistributedError
 
 LARGE = 2**18
@@ -48,6 +48,10 @@ class Joint(NamedTuple):
     """Whether they lie in a buffer's rows, so that nothing may write to them."""
     places: Tensor | None = None
     """The positions of this rank's samples among those of all ranks; None for one process."""
+
+    def part(self, rows: slice) -> Joint:
+        """Some of the samples on this rank, for a forward pass."""
+        return self._replace(inputs=take(self.inputs, rows), targets=take(self.targets, rows))
 
     @property
     def total(self) -> int:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from taskfree._core import batch
+from taskfree._core import batch, validation
 from taskfree._core.distributed import Joint, Processes
 from taskfree._core.errors import NotFiniteError
 from taskfree._core.finite import parameters_are_finite
@@ -20,8 +20,8 @@ from taskfree._core.model import evaluating, named_tensors, trainable, unwrap
 
 Loss: TypeAlias = Callable[[Any, Any], Tensor]
 """A function of outputs and targets that returns one value per sample."""
-Hold: TypeAlias = Callable[[Any, Tensor], None]
-"""A function of outputs and losses that may add to the outputs' gradients."""
+Hold: TypeAlias = Callable[[Any, Tensor, slice], None]
+"""A function of outputs and losses of some rows that may add to the outputs' gradients."""
 
 
 class Objective:
@@ -31,6 +31,7 @@ class Objective:
         model: any module.
         optimizer: over the parameters that learn; gradients of others are cleared too.
         processes: the ranks that learn together.
+        micro_batch: how many samples are in memory at once, or None for all.
     """
 
     def __init__(
@@ -38,7 +39,11 @@ class Objective:
         model: nn.Module,
         optimizer: Optimizer,
         processes: Processes,
+        micro_batch: int | None = None,
     ) -> None:
+        self.micro_batch = micro_batch
+        if micro_batch is not None:
+            validation.integer("micro_batch", micro_batch, least=1)
         # Gradients are summed with the losses, not by the wrapper during the backward pass.
         self.network = model.module if isinstance(model, DistributedDataParallel) else model
         self._model, self._processes = model, processes
@@ -54,12 +59,18 @@ class Objective:
         """
 
         def backward() -> Tensor:
-            outputs, losses = self._forward(joint, loss)
-            if hold is not None and joint.replayed:
-                hold(outputs, losses)
-            counts = (joint.replayed_here, joint.replayed, losses.shape[0], joint.new)
-            torch.autograd.backward(losses, _weights(*counts, losses.dtype, losses.device))
-            return losses.detach()
+            found, rows = list[Tensor](), batch.rows(joint.inputs)
+            size = rows if self.micro_batch is None else self.micro_batch
+            for start in range(0, rows, size):
+                part = slice(start, min(start + size, rows))
+                outputs, losses = self._forward(joint if size >= rows else joint.part(part), loss)
+                if hold is not None and joint.replayed:
+                    hold(outputs, losses, part)
+                counts = (joint.replayed_here, joint.replayed, rows, joint.new)
+                weights = _weights(*counts, losses.dtype, losses.device)[part]
+                torch.autograd.backward(losses, weights)
+                found.append(losses.detach())
+            return found[0] if len(found) == 1 else torch.cat(found)
 
         learning = [p for group in optimizer.param_groups for p in group["params"]]
         learning += self._not_optimized

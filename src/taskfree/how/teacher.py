@@ -77,7 +77,7 @@ class Teacher:
         """Time steps, gradient steps, and gradient steps up to the last average."""
         self._scales = torch.zeros(0, dtype=torch.float64)
         """The discounted mean loss and, for each output, the squared norm of its gradient."""
-        self._new_scales: Tensor | None = None
+        self._new_scales: tuple[Tensor, ...] = ()
 
     @torch.no_grad()
     def attach(self, model: nn.Module) -> nn.Module:
@@ -105,7 +105,7 @@ class Teacher:
         said = [part[: recalled.here].detach() for part in parts]
         scales = torch.zeros(1 + len(parts), dtype=torch.float64)
         scales[0] = losses[: recalled.here].detach().abs().sum() / recalled.total
-        self._new_scales = scales
+        self._new_scales = (*self._new_scales, scales)
         known, average = self._average(said, recalled)
         for number, (part, now, before) in enumerate(zip(parts, said, known, strict=True), 1):
             if part.requires_grad:
@@ -139,13 +139,13 @@ class Teacher:
 
     def after_backward(self, model: nn.Module) -> None:
         """Update the scales of losses and gradients."""
-        new = self._new_scales
-        if new is None:
+        if not self._new_scales:
             return
+        new = sum(self._new_scales[1:], start=self._new_scales[0])
         process_group(model).sum_([new])
         fits = len(new) == len(self._scales)
         self._scales = torch.lerp(self._scales, new, 1 / MEMORY) if fits else new
-        self._new_scales = None
+        self._new_scales = ()
 
     def after_step(self, model: nn.Module, optimizer: Optimizer) -> None:
         """Count the gradient steps, over which both averages are."""
