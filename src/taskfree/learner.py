@@ -21,7 +21,7 @@ from taskfree._learner.admission import learn_from_good
 from taskfree._learner.descent import Descent
 from taskfree._learner.objective import Objective, learned_tensors
 from taskfree._learner.serving import Serving
-from taskfree._learner.snapshot import Snapshot
+from taskfree._learner.snapshot import Prepare, Snapshot, prepared
 from taskfree.defaults import Auto
 from taskfree.how import MAS, Regularizer, Teacher
 from taskfree.observe.advice import Adviser
@@ -52,6 +52,8 @@ class Learner:
         how: the regularizer, which protects what was learned, or a list of several; None protects
             nothing.
         repeats: gradient steps per time step, the paper's N.
+        prepare: a function of inputs that returns what the model takes. The buffer holds the inputs
+            as they come: bytes, for example, of which `prepare` makes numbers when they are needed.
         clip: the largest norm of the gradients; larger ones are scaled down to it.
         micro_batch: how many samples pass through the model at once; gradients are accumulated
             over all samples of a gradient step. None for all at once.
@@ -91,6 +93,7 @@ class Learner:
         which: Buffer | Auto | None = "auto",
         how: Regularizer | list[Regularizer] | Auto | None = "auto",
         repeats: int = 1,
+        prepare: Prepare | None = None,
         clip: float | None = None,
         micro_batch: int | None = None,
         on_bad: OnBad = "raise",
@@ -105,11 +108,11 @@ class Learner:
         self.on_bad = validation.choice("on_bad", on_bad, ("raise", "skip"))
         self.step = 0
         self.skipped = 0
-        self._adviser = Adviser()
-        self._objective = Objective(model, optimizer, self._processes, micro_batch)
+        self._prepare, self._adviser = prepare, Adviser()
+        self._objective = Objective(model, optimizer, self._processes, prepare, micro_batch)
         hows = getattr(self.how, "parts", [self.how])
         teacher = next((part for part in hows if isinstance(part, Teacher)), None)
-        self._serving = Serving(model, teacher, self._processes)
+        self._serving = Serving(model, teacher, self._processes, prepare)
         components = [self.when, self.which, getattr(self.which, "whole", None), *hows]
         self._rollback = Rollback(
             [model, loss] if isinstance(loss, nn.Module) else [model],
@@ -207,7 +210,7 @@ class Learner:
         consolidated = decision == "plateau" and self.how is not None
         if self.how is not None and consolidated:
             known = self.which.inputs if self.which is not None and joint.replayed else x
-            self.how.consolidate(self.model, known)  # lines 14 and 15
+            self.how.consolidate(self.model, prepared(self._prepare, known))  # lines 14 and 15
             event = event and event.consolidated_by(self.how)
         if self.which is not None:
             self.which.update(losses)  # line 22

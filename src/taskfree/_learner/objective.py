@@ -17,6 +17,7 @@ from taskfree._core.distributed import Joint, Processes
 from taskfree._core.errors import NotFiniteError
 from taskfree._core.finite import parameters_are_finite
 from taskfree._core.model import evaluating, named_tensors, trainable, unwrap
+from taskfree._learner.snapshot import Prepare, prepared
 
 Loss: TypeAlias = Callable[[Any, Any], Tensor]
 """A function of outputs and targets that returns one value per sample."""
@@ -31,7 +32,8 @@ class Objective:
         model: any module.
         optimizer: over the parameters that learn; gradients of others are cleared too.
         processes: the ranks that learn together.
-        micro_batch: how many samples are in memory at once, or None for all.
+        prepare: what is done to inputs before the model sees them, or None.
+        micro_batch: how many samples pass through the model at once, or None for all.
     """
 
     def __init__(
@@ -39,8 +41,12 @@ class Objective:
         model: nn.Module,
         optimizer: Optimizer,
         processes: Processes,
+        prepare: Prepare | None = None,
         micro_batch: int | None = None,
     ) -> None:
+        if prepare is not None and not callable(prepare):
+            raise TypeError(f"prepare must be a function of inputs, got {prepare!r}")
+        self.prepare = prepare
         self.micro_batch = micro_batch
         if micro_batch is not None:
             validation.integer("micro_batch", micro_batch, least=1)
@@ -127,7 +133,7 @@ class Objective:
         samples = (*batch.tensors(x), *batch.tensors(y))
         versions = [column._version for column in samples]
         try:
-            outputs = batch.call(self.network, x)
+            outputs = batch.call(self.network, prepared(self.prepare, x))
         except Exception as error:
             error.add_note(f"the model was given inputs of {batch.describe(x)} per sample")
             raise

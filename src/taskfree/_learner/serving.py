@@ -16,7 +16,15 @@ from taskfree._core import batch
 from taskfree._core.batch import Batch
 from taskfree._core.distributed import Processes
 from taskfree._learner.eval_view import EvalView
-from taskfree._learner.snapshot import Choice, Snapshot, answer, choose, mean_of
+from taskfree._learner.snapshot import (
+    Choice,
+    Prepare,
+    Snapshot,
+    answer,
+    choose,
+    mean_of,
+    prepared,
+)
 from taskfree.how import Teacher
 
 EVERY = 4
@@ -53,10 +61,18 @@ class Serving:
         model: the model that learns.
         teacher: the one with averaged weights, if there is one.
         processes: the ranks that learn together.
+        prepare: what is done to inputs before a model sees them, or None.
     """
 
-    def __init__(self, model: nn.Module, teacher: Teacher | None, processes: Processes) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        teacher: Teacher | None,
+        processes: Processes,
+        prepare: Prepare | None = None,
+    ) -> None:
         self._model, self._teacher, self._processes = model, teacher, processes
+        self._prepare = prepare
         self._view = EvalView(model)
         self._turns = Turns()
         self._wanted = False
@@ -103,10 +119,10 @@ class Serving:
         turns = self._turns
         learner = turns.learner
         if learner == threading.get_ident():  # a model that predicts while it learns
-            return answer(self._networks(), inputs)
+            return answer(self._networks(), prepared(self._prepare, inputs))
         if learner is None and turns.lock.acquire(blocking=False):
             try:
-                return answer(self._networks(), inputs)
+                return answer(self._networks(), prepared(self._prepare, inputs))
             finally:
                 turns.lock.release()
         return self._newest(step).predict(inputs)
@@ -136,7 +152,8 @@ class Serving:
 
     def _copy(self, step: int) -> Snapshot:
         networks = [copy.deepcopy(network) for network in self._networks()]
-        return Snapshot([network.eval().requires_grad_(False) for network in networks], step)
+        networks = [network.eval().requires_grad_(False) for network in networks]
+        return Snapshot(networks, step, self._prepare)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The losses that the choice depends on; nothing without a teacher."""
@@ -157,7 +174,8 @@ class Serving:
             return self.losses
         pair = (self._teacher.attach(self._model), self._view.refresh())
         with torch.no_grad():
-            teacher, model = (batch.call(network, inputs) for network in pair)
+            given = prepared(self._prepare, inputs)
+            teacher, model = (batch.call(network, given) for network in pair)
             every = (teacher, mean_of(teacher, model), model)
             sums = [loss(outputs, targets).sum().double() for outputs in every]
         counted = torch.stack([*sums, sums[0].new_tensor(batch.rows(inputs))])

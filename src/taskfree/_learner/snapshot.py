@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -27,6 +27,19 @@ AVERAGE = re.compile(r"how\.(\d+\.)?average\.")
 """The names of averaged weights in a learner's state."""
 
 
+Prepare: TypeAlias = Callable[[Any], Any]
+"""A function of the inputs of a batch that returns what the model takes."""
+
+
+def prepared(prepare: Prepare | None, inputs: Batch) -> Any:
+    """The inputs as the model takes them.
+
+    >>> prepared(lambda image: image / 255, torch.tensor([51], dtype=torch.uint8))
+    tensor([0.2000])
+    """
+    return inputs if prepare is None else prepare(inputs)
+
+
 class Snapshot:
     """An immutable copy of what a learner answers with, for other threads and processes.
 
@@ -44,15 +57,21 @@ class Snapshot:
     (True, 0)
     """
 
-    def __init__(self, networks: Sequence[nn.Module], step: int) -> None:
-        self.networks = tuple(networks)
+    def __init__(
+        self, networks: Sequence[nn.Module], step: int, prepare: Prepare | None = None
+    ) -> None:
+        self.prepare, self.networks = prepare, tuple(networks)
         """One network, or two whose outputs are averaged."""
         self.step = step
         """The number of time steps that the learner had taken."""
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], model: nn.Module, name: str = "learner"
+        cls,
+        path: str | os.PathLike[str],
+        model: nn.Module,
+        name: str = "learner",
+        prepare: Prepare | None = None,
     ) -> Snapshot:
         """Open a checkpoint for inference alone: no optimizer, buffer or learner is made.
 
@@ -60,6 +79,7 @@ class Snapshot:
             path: the folder that `checkpoint.save` wrote to.
             model: a model like the one that was saved. It is copied, not changed.
             name: that of the learner in `checkpoint.save`.
+            prepare: the learner's own, if it had one.
 
         >>> import tempfile
         >>> from taskfree import Learner, checkpoint
@@ -88,12 +108,12 @@ class Snapshot:
             networks.append(_loaded(model, saved | averages))
         if choice != "teacher":
             networks.append(_loaded(model, saved))
-        return cls(networks, int(state["step"]))
+        return cls(networks, int(state["step"]), prepare)
 
     def predict(self, inputs: Batch) -> Any:
         """The outputs in eval mode, without gradients."""
         batch.check("inputs", inputs)
-        return answer(self.networks, inputs)
+        return answer(self.networks, prepared(self.prepare, inputs))
 
 
 def choose(losses: Sequence[float]) -> Choice:
