@@ -245,7 +245,9 @@ class Learner:
         losses = self._objective.differentiate(joint, self.loss, self.optimizer, hold)
         how.after_backward(self.model)
         if which is not None and said:
-            which.remember([torch.cat(parts) for parts in zip(*said, strict=True)], time)
+            which.remember(
+                [torch.cat(p) for p in zip(*said, strict=True)] if said[1:] else said[0], time
+            )
         return losses
 
     def _descend(self, joint: Joint, n: int, loss: float) -> None:

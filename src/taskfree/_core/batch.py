@@ -28,6 +28,8 @@ class Recalled(NamedTuple):
 
     def part(self, rows: slice) -> Recalled:
         """That of some rows of a batch, in which the replayed samples come first."""
+        if rows.start == 0 and rows.stop >= self.here:
+            return self
         outputs = None if self.outputs is None else [column[rows] for column in self.outputs]
         ages = None if self.ages is None else self.ages[rows]
         return Recalled(len(range(self.here)[rows]), self.total, outputs, ages)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.linalg import vector_norm
 from torch.optim import Optimizer
 
 from taskfree._core import batch, validation
@@ -72,12 +73,15 @@ class Teacher:
         """The model with averaged weights, in eval mode, once it has been attached."""
         self._names: list[str] = []
         """The tensors that are averaged."""
+        self._pairs: tuple[list[Tensor], list[Tensor]] = ([], [])
+        """Averaged parameters and the model's own."""
         self._loaded: dict[str, Tensor] = {}
         self._time_steps = self._steps = self._averaged = 0
         """Time steps, gradient steps, and gradient steps up to the last average."""
-        self._scales = torch.zeros(0, dtype=torch.float64)
+        self._scales: tuple[float, ...] = ()
         """The discounted mean loss and, for each output, the squared norm of its gradient."""
-        self._new_scales: tuple[Tensor, ...] = ()
+        self._measured: tuple[list[Tensor], ...] = ()
+        """The same of the last backward passes, on this rank."""
 
     @torch.no_grad()
     def attach(self, model: nn.Module) -> nn.Module:
@@ -87,8 +91,10 @@ class Teacher:
             found = named_tensors(network)
             for name, average in self._loaded.items():
                 found[name].copy_(average)
-            frozen = {id(value) for value in model.parameters()}
-            self._names = [name for name, value in found.items() if id(value) not in frozen]
+            own = named_tensors(unwrap(model))
+            self._names = [name for name, value in found.items() if value is not own[name]]
+            learned = [name for name, _ in network.named_parameters() if name in self._names]
+            self._pairs = [found[name] for name in learned], [own[name] for name in learned]
             self.network, self._loaded = network, {}
         return self.network
 
@@ -101,18 +107,17 @@ class Teacher:
         """
         if not self.strength:
             return None
-        parts = batch.output_tensors(outputs)
-        said = [part[: recalled.here].detach() for part in parts]
-        scales = torch.zeros(1 + len(parts), dtype=torch.float64)
-        scales[0] = losses[: recalled.here].detach().abs().sum() / recalled.total
-        self._new_scales = (*self._new_scales, scales)
+        here, total, parts = recalled.here, recalled.total, batch.output_tensors(outputs)
+        said = [part.detach()[:here] for part in parts]
+        measured = [vector_norm(losses.detach()[:here], 1) / total]
+        measured += [losses.new_zeros(())] * len(parts)
+        self._measured = (*self._measured, measured)
         known, average = self._average(said, recalled)
         for number, (part, now, before) in enumerate(zip(parts, said, known, strict=True), 1):
             if part.requires_grad:
-                pull = self._pull(number) / recalled.total
-                part.register_hook(  # type: ignore[no-untyped-call]  # torch
-                    partial(_hold, recalled, number, scales, pull * (now - before))
-                )
+                pull = (now - before).mul_(self._pull(number) / total)
+                hold = partial(_hold, measured, number, total, pull)
+                part.register_hook(hold)  # type: ignore[no-untyped-call]  # torch
         return average
 
     def _average(self, said: list[Tensor], recalled: Recalled) -> tuple[list[Tensor], list[Tensor]]:
@@ -120,32 +125,30 @@ class Teacher:
         old, ages = recalled.outputs, recalled.ages
         if old is None or ages is None or list(map(_shape, old)) != list(map(_shape, said)):
             return said, said
-        new = ages.isinf().to(said[0].device)
-        share = (1 - self.decay**ages).to(said[0].device)
-        known = [
-            torch.where(_beside(new, now), now, before.to(now))
-            for before, now in zip(old, said, strict=True)
-        ]
-        return known, [
-            torch.lerp(before, now, _beside(share, now).to(now))
-            for before, now in zip(known, said, strict=True)
-        ]
+        share = (1 - self.decay**ages).to(said[0])
+        known, average = [], []
+        for before, now in zip(old, said, strict=True):
+            own = share.view(-1, *[1] * (now.dim() - 1))
+            known.append(torch.where(own < 1, before, now))
+            average.append(torch.lerp(known[-1], now, own))
+        return known, average
 
     def _pull(self, number: int) -> float:
         """Twice the weight c of an output."""
         if len(self._scales) <= number or not self._scales[0]:
             return 0.0
-        return self.strength * float(self._scales[number] / self._scales[0])
+        return self.strength * self._scales[number] / self._scales[0]
 
     def after_backward(self, model: nn.Module) -> None:
         """Update the scales of losses and gradients."""
-        if not self._new_scales:
+        if not self._measured:
             return
-        new = sum(self._new_scales[1:], start=self._new_scales[0])
-        process_group(model).sum_([new])
-        fits = len(new) == len(self._scales)
-        self._scales = torch.lerp(self._scales, new, 1 / MEMORY) if fits else new
-        self._new_scales = ()
+        found = torch.stack([torch.stack(measured) for measured in self._measured]).double().sum(0)
+        process_group(model).sum_([found])
+        new = tuple(found.tolist())
+        old = self._scales if len(self._scales) == len(new) else new
+        self._scales = tuple(a + (b - a) / MEMORY for a, b in zip(old, new, strict=True))
+        self._measured = ()
 
     def after_step(self, model: nn.Module, optimizer: Optimizer) -> None:
         """Count the gradient steps, over which both averages are."""
@@ -155,17 +158,17 @@ class Teacher:
     @torch.no_grad()
     def after_time_step(self, model: nn.Module) -> None:
         """Update the averaged weights, and buffers such as the statistics of batch norm."""
-        averages, learned = named_tensors(self.attach(model)), named_tensors(unwrap(model))
+        network = self.attach(model)
         self._time_steps += 1
         share = 1 - self.decay ** (self._steps - self._averaged)
         share = max(share, 1 / (self._time_steps + 1))
         self._averaged = self._steps
-        pairs = [(averages[name], learned[name]) for name in self._names]
-        floating = [pair for pair in pairs if pair[0].is_floating_point()]
-        torch._foreach_lerp_([a for a, _ in floating], [b for _, b in floating], share)
-        for average, value in pairs:
-            if not average.is_floating_point():
-                average.copy_(value)
+        torch._foreach_lerp_(*self._pairs, share)
+        if len(self._names) > len(self._pairs[0]):
+            now = dict(unwrap(model).named_buffers())
+            for name, average in network.named_buffers():
+                whole = not average.is_floating_point()
+                average.copy_(now[name]) if whole else average.lerp_(now[name], share)
 
     def consolidate(self, model: nn.Module, inputs: Batch) -> None:
         """Nothing: the averages are always up to date."""
@@ -175,7 +178,7 @@ class Teacher:
         own = {
             "steps": torch.tensor(self._steps),
             "time_steps": torch.tensor(self._time_steps),
-            "scales": self._scales,
+            "scales": torch.tensor(self._scales, dtype=torch.float64),
         }
         averages = self._loaded
         if self.network is not None:
@@ -186,7 +189,7 @@ class Teacher:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         steps, time_steps = int(state["steps"]), int(state["time_steps"])
-        scales = state["scales"].cpu().clone()
+        scales = tuple(state["scales"].tolist())
         averages = {name: t.clone() for name, t in take_prefix("average", state).items()}
         self._steps = self._averaged = steps
         self._time_steps, self._scales = time_steps, scales
@@ -211,16 +214,12 @@ def _shape(tensor: Tensor) -> torch.Size:
     return tensor.shape
 
 
-def _beside(numbers: Tensor, outputs: Tensor) -> Tensor:
-    """One number per sample, in a shape that broadcasts over that sample's outputs."""
-    return numbers.view(-1, *[1] * (outputs.dim() - 1))
-
-
 def _hold(
-    recalled: Recalled, number: int, scales: Tensor, pull: Tensor, gradient: Tensor
+    measured: list[Tensor], number: int, total: int, pull: Tensor, gradient: Tensor
 ) -> Tensor:
     """The gradient of an output with the pull in it; its own scale is measured on the way."""
-    scales[number] += gradient[: recalled.here].square().sum() * recalled.total
     held = gradient.clone()
-    held[: recalled.here] += pull
+    own = held[: len(pull)]
+    measured[number] = total * vector_norm(own) ** 2
+    own += pull
     return held

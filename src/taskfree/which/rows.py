@@ -28,8 +28,8 @@ class Rows(ABC):
         self._drawn: Tensor | None = None
         """The rows replayed last; None if it was all that are held."""
         self._outputs: list[Tensor] | None = None
-        self._times = torch.empty(0, dtype=torch.long)
-        """What was remembered of the model's outputs, and in which gradient step; -1 for never."""
+        self._times = torch.empty(0, dtype=torch.float64)
+        """What was remembered of the model's outputs, and in which gradient step; -inf: never."""
         self._pending: tuple[tuple[Tensor | slice, list[Tensor], int], ...] = ()
         """What is to be remembered when the time step has succeeded."""
 
@@ -79,9 +79,8 @@ class Rows(ABC):
         here = len(self) if self._drawn is None else len(self._drawn)
         if self._outputs is None:
             return Recalled(here, here)
-        times = self._times[rows]
-        ages = torch.where(times < 0, math.inf, (time - times).double())
-        return Recalled(here, here, [column[rows] for column in self._outputs], ages)
+        outputs = [column[rows] for column in self._outputs]
+        return Recalled(here, here, outputs, time - self._times[rows])
 
     def remember(self, outputs: list[Tensor], time: int) -> None:
         """Remember outputs for the samples replayed last, from the next update on."""
@@ -106,15 +105,16 @@ class Rows(ABC):
         if self._outputs is not None:
             if len(self._times) < batch.rows(self._inputs):
                 self._allocate_outputs(self._outputs)
-            for column in (*self._outputs, self._times):
-                column[held:joined] = -1  # nothing is remembered of the new ones
+            self._times[held:joined] = -math.inf  # nothing is remembered of the new ones
+            for column in self._outputs:
+                column[held:joined] = 0
 
     def _allocate_outputs(self, like: list[Tensor]) -> None:
         """Rows for the outputs of as many samples; what is remembered in such a shape stays."""
         assert self._inputs is not None
         size, old, times = batch.rows(self._inputs), self._outputs, self._times
         self._outputs = [column.new_zeros(size, *column.shape[1:]) for column in like]
-        self._times = torch.full((size,), -1)
+        self._times = torch.full((size,), -math.inf, dtype=torch.float64)
         if old is not None and batch.same_signature(old, like):
             batch.apply(lambda column, value: column[: len(times)].copy_(value), self._outputs, old)
             self._times[: len(times)] = times
