@@ -13,9 +13,12 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 ROOT = Path(__file__).parents[1]
 COLOURS = {"cli": "#E69F00", "paper": "#CC79A7", "_core": "#999999"}
 QUESTIONS = ("when", "which", "how")
-SHIFTS = {"cli": -2, "paper": 2.2, "adapters": -4, "tabular": -1.5, "checks": 8.8, "grow": -3.5,
-          "onpolicy": -2.5, "defaults": 0.5, "observe": -0.5, "_learner": -2}  # fmt: skip
-"""How far a box is moved to the right, so that arrows do not cross boxes."""
+PLACES = {"cli": 6, "paper": 10.7, "adapters": 4.5, "tabular": 8, "checks": 1.1, "grow": 5.6,
+          "onpolicy": 10.65, "defaults": 3, "observe": 10, "_learner": 5.2, "checkpoint": 4,
+          "metrics": 8, "robot": 11.9}  # fmt: skip
+"""How far to the right a box is, so that arrows do not cross boxes; others are spread evenly."""
+CURVES = {("paper", "robot"): -0.12, ("checks", "which"): -0.1, ("checks", "how"): -0.16}
+"""How much an arrow is bent, for the same reason."""
 
 
 def layers():
@@ -55,7 +58,7 @@ def draw():
     """The packages in their layers, with an arrow for every import that others do not imply."""
     rows = layers()
     places = {
-        name: (12 * (at + 0.5) / len(row) + SHIFTS.get(name, 0), -1.05 * level)
+        name: (PLACES.get(name, 12 * (at + 0.5) / len(row)), -1.05 * level)
         for level, row in enumerate(rows)
         for at, name in enumerate(row)
     }
@@ -69,7 +72,7 @@ def draw():
             FancyArrowPatch(
                 (x, y - 0.28), (u, v + 0.28), arrowstyle="-|>", mutation_scale=11, linewidth=1.3,
                 color="0.45" if end == "_core" else "#0072B2", alpha=0.75,
-                connectionstyle=f"arc3,rad={0.06 if x <= u else -0.06}",
+                connectionstyle=f"arc3,rad={CURVES.get((start, end), 0.06 if x <= u else -0.06)}",
             )
         )  # fmt: skip
     for name, (x, y) in places.items():
@@ -81,7 +84,7 @@ def draw():
             )
         )  # fmt: skip
         axis.text(x, y, name, ha="center", va="center", fontsize=12, zorder=4)
-    axis.set(xlim=(0, 12), ylim=(-1.05 * len(rows) + 0.6, 0.6))
+    axis.set(xlim=(0, 13), ylim=(-1.05 * len(rows) + 0.6, 0.6))
     axis.set_axis_off()
     figure.suptitle(
         "Which package imports which. Arrows that follow from others are left out.", fontsize=13
