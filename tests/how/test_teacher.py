@@ -316,3 +316,18 @@ def test_a_model_that_cannot_be_copied_is_named():
     with pytest.raises(TypeError) as error:
         learner.learn(x, y)
     assert "in a copy of the model" in error.value.__notes__[0]
+
+
+def test_outputs_of_any_precision_are_averaged_in_single():
+    """Autocast may be on in some steps and off in others."""
+    learner = make(network().float())
+    for step, (x, y) in enumerate(stream(40)):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=step % 3 > 0):
+            assert learner.learn(x.float(), y).step == step + 1
+    assert learner.which.recall(0).outputs[0].dtype == torch.float32
+    with torch.no_grad():
+        half = make(network().bfloat16())
+        for x, y in stream(20):
+            half.learn(x.bfloat16(), y)
+    assert half.which.recall(0).outputs[0].dtype == torch.float32
+    assert half.how.network[0].weight.dtype == torch.bfloat16

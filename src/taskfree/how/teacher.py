@@ -108,7 +108,7 @@ class Teacher:
         if not self.strength:
             return None
         here, total, parts = recalled.here, recalled.total, batch.output_tensors(outputs)
-        said = [part.detach()[:here] for part in parts]
+        said = [part.detach()[:here].to(_at_least_single(part.dtype)) for part in parts]
         measured = [vector_norm(losses.detach()[:here], 1) / total]
         measured += [losses.new_zeros(())] * len(parts)
         self._measured = (*self._measured, measured)
@@ -212,6 +212,11 @@ def _copy(model: nn.Module) -> nn.Module:
 
 def _shape(tensor: Tensor) -> torch.Size:
     return tensor.shape
+
+
+def _at_least_single(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of an average: half precision would lose what a step adds to it."""
+    return torch.promote_types(dtype, torch.float32)
 
 
 def _hold(
