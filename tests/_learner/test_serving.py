@@ -3,6 +3,7 @@
 import copy
 import multiprocessing.reduction
 import threading
+import time
 
 import pytest
 import torch
@@ -223,10 +224,13 @@ def test_every_answer_is_that_of_a_whole_step():
     torch.manual_seed(5)
     batches = [samples() for _ in range(150)]
     whole = {reference.predict(x).numpy().tobytes()}
-    for batch in batches:
+    for step, batch in enumerate(batches):
         learner.learn(*batch)
         reference.learn(*batch)
         whole.add(reference.predict(x).numpy().tobytes())
+        before = len(answers)
+        while step % 10 == 0 and len(answers) < before + 10 and not errors:
+            time.sleep(0.001)  # however slow the machine is, there are answers at many steps
     done.set()
     for thread in threads:
         thread.join(60)
@@ -236,6 +240,31 @@ def test_every_answer_is_that_of_a_whole_step():
     assert len(found) > 10
     assert found <= whole
     assert_same(snapshot(learner), snapshot(reference))
+
+
+def test_of_many_threads_that_learn_at_once_one_does():
+    """Each step is taken once or refused, whatever the threads do."""
+    learner, refused = make(), []
+    start = threading.Barrier(8)
+    batches = [samples() for _ in range(8)]
+
+    def learn(batch):
+        start.wait(60)
+        for _ in range(20):
+            try:
+                learner.learn(*batch)
+            except RuntimeError as error:
+                refused.append(str(error))
+
+    threads = [threading.Thread(target=learn, args=(batch,)) for batch in batches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert learner.step + len(refused) == 160
+    assert learner.step >= 1
+    assert all("call it from one thread at a time" in text for text in refused)
+    learner.learn(*batches[0])
 
 
 def test_a_model_may_predict_while_it_learns():

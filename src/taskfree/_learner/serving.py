@@ -43,9 +43,12 @@ class Turns:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        """Held while the parameters change or are read."""
+        self.learning = threading.Lock()
+        """Held by the thread that learns or waits to."""
         self.published = threading.Event()
         self.learner: int | None = None
-        """The thread that learns or waits to."""
+        """That thread."""
 
     def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
         return Turns, ()
@@ -97,14 +100,14 @@ class Serving:
     @contextmanager
     def learning(self, step: Callable[[], int]) -> Iterator[None]:
         """The turn of one thread to learn; `step` tells the time steps taken, at the end."""
-        turns, own = self._turns, threading.get_ident()
-        if turns.learner is not None:
+        turns = self._turns
+        if not turns.learning.acquire(blocking=False):
             raise RuntimeError(
                 "learn was called while it runs already, in this or another thread; call it from "
                 "one thread at a time. predict may be called from any"
             )
-        turns.learner = own
         try:
+            turns.learner = threading.get_ident()
             with turns.lock:
                 yield
                 if self._wanted:
@@ -113,6 +116,7 @@ class Serving:
                     turns.published.set()
         finally:
             turns.learner = None
+            turns.learning.release()
 
     def predict(self, inputs: Batch, step: int) -> Any:
         """The answer; in threads other than the one that learns, of the newest snapshot."""
