@@ -263,16 +263,17 @@ class Learner:
         """The outputs in eval mode, without gradients. Nothing is learned or changed.
 
         With a `Teacher`, the model, the teacher or the mean of both answers: whichever had the
-        lowest loss on the last new samples before they were learned. Any thread may call this
-        while another one learns: it is then answered by a whole model of one of the last time
-        steps.
+        lowest loss on the last new samples before they were learned; the teacher also if its loss
+        is at most a tenth higher. Any thread may call this while another one learns: it is then
+        answered by the model of the last whole time step. Only the first such call in 100 time
+        steps waits, for the end of the present one.
         """
         batch.check("inputs", inputs)
-        return self._serving.predict(inputs, self.step)
+        return self._serving.predict(inputs, lambda: self.step)
 
     def snapshot(self) -> Snapshot:
         """An immutable copy of what answers now, for other threads and processes."""
-        return self._serving.snapshot(self.step)
+        return self._serving.snapshot(lambda: self.step)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything the continuation depends on, as a flat dict from names to tensors.

@@ -11,6 +11,7 @@ from torch import nn
 
 from same import assert_same, snapshot
 from taskfree import Learner, Reservoir
+from taskfree._learner import serving
 from taskfree.how import Teacher
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
@@ -184,7 +185,7 @@ def test_predicting_does_not_wait_for_learning(how):
     model.go_on[0].set()
     learner.learn(x, y)
     learner.predict(x)
-    learner._serving._wanted = True  # as a prediction in the middle of a step would ask for
+    learner._serving._wanted = 1  # as a prediction in the middle of a step would ask for
     learner.learn(x, y)
     expected = learner.predict(x)
     model.inside[0].clear()
@@ -202,6 +203,54 @@ def test_predicting_does_not_wait_for_learning(how):
         thread.join(60)
     assert learner.step == 3
     assert not torch.equal(learner.predict(x), expected)
+
+
+def test_an_old_snapshot_does_not_answer(monkeypatch):
+    """After a pause, the first prediction in the middle of a step waits for its end."""
+    monkeypatch.setattr(serving, "KEEP", 2)
+    model = Slow()
+    learner = make(model)
+    x, y = samples()
+    model.go_on[0].set()
+    learner._serving._wanted = 2
+    for _ in range(5):
+        learner.learn(x, y)
+    assert learner._serving._published is None
+    model.inside[0].clear()
+    model.go_on[0].clear()
+    learning = threading.Thread(target=learner.learn, args=(x, y))
+    taken = []
+    learning.start()
+    assert model.inside[0].wait(60)
+    asking = threading.Thread(target=lambda: taken.append(learner.snapshot().step))
+    asking.start()
+    model.go_on[0].set()
+    for thread in (learning, asking):
+        thread.join(60)
+    assert taken == [6]
+
+
+class Bound(nn.Module):
+    """Keeps a method of its own as an attribute."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop = nn.Linear(3, 2), nn.Dropout(0.9)
+        self.last = self._drop
+
+    def _drop(self, x):
+        return self.drop(x)
+
+    def forward(self, x):
+        return self.last(self.layer(x))
+
+
+def test_a_method_kept_as_an_attribute_is_in_eval_mode_too():
+    learner = make(Bound(), how=None)
+    learner.learn(*samples())
+    x, _ = samples(5)
+    with torch.no_grad():
+        assert torch.equal(learner.predict(x), learner.model.layer(x))
 
 
 def test_every_answer_is_that_of_a_whole_step():

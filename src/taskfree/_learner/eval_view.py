@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import MethodType
 
 from torch import nn
 
@@ -13,7 +14,7 @@ STRUCTURE = ("training", "_parameters", "_buffers", "_modules")
 
 
 class EvalView:
-    """A model as it is now, in eval mode: parameters are shared, everything else is copied.
+    """A model as it is now, in eval mode: parameters and attributes are shared, buffers copied.
 
     The model itself is never switched to another mode, so that it can be used at any moment.
 
@@ -36,7 +37,8 @@ class EvalView:
         for module, view in self._pairs:
             own = vars(view)
             for name, value in vars(module).items():
-                if name not in STRUCTURE and own.get(name) is not value:
+                bound = isinstance(value, MethodType)  # to the model: the view has its own
+                if name not in STRUCTURE and own.get(name) is not value and not bound:
                     own[name] = value
             view._parameters.update(module._parameters)
             for name, tensor in module._buffers.items():

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +27,12 @@ from taskfree._learner.snapshot import (
 )
 from taskfree.how import Teacher
 
+Steps: TypeAlias = Callable[[], int]
+"""Tells how many time steps the learner has taken by now."""
 EVERY = 4
 """Time steps between comparisons."""
+KEEP = 100
+"""For how many time steps snapshots are published after a prediction that needed one."""
 DISCOUNT = 0.5
 """The weight of the past in their losses, per comparison."""
 
@@ -78,7 +82,8 @@ class Serving:
         self._prepare = prepare
         self._view = EvalView(model)
         self._turns = Turns()
-        self._wanted = False
+        self._wanted = 0
+        """For how many more time steps snapshots are published."""
         self._published: Snapshot | None = None
         self.losses: tuple[float, ...] = (0.0, 0.0, 0.0)
         """Discounted losses of teacher, mean and model."""
@@ -98,8 +103,8 @@ class Serving:
         return found
 
     @contextmanager
-    def learning(self, step: Callable[[], int]) -> Iterator[None]:
-        """The turn of one thread to learn; `step` tells the time steps taken, at the end."""
+    def learning(self, step: Steps) -> Iterator[None]:
+        """The turn of one thread to learn."""
         turns = self._turns
         if not turns.learning.acquire(blocking=False):
             raise RuntimeError(
@@ -110,15 +115,21 @@ class Serving:
             turns.learner = threading.get_ident()
             with turns.lock:
                 yield
-                if self._wanted:
-                    self._published = self._copy(step())
-                    self._wanted = False
-                    turns.published.set()
+                self._publish(step)
         finally:
             turns.learner = None
             turns.learning.release()
 
-    def predict(self, inputs: Batch, step: int) -> Any:
+    def _publish(self, step: Steps) -> None:
+        """Publish a snapshot after every time step while others want it; then keep none."""
+        if self._wanted:
+            self._published, self._wanted = self._copy(step), self._wanted - 1
+            self._turns.published.set()
+        elif self._published is not None:  # an old one must not answer later
+            self._turns.published.clear()
+            self._published = None
+
+    def predict(self, inputs: Batch, step: Steps) -> Any:
         """The answer; in threads other than the one that learns, of the newest snapshot."""
         turns = self._turns
         learner = turns.learner
@@ -131,7 +142,7 @@ class Serving:
                 turns.lock.release()
         return self._newest(step).predict(inputs)
 
-    def snapshot(self, step: int) -> Snapshot:
+    def snapshot(self, step: Steps) -> Snapshot:
         """An immutable copy of those that answer now or, while another thread learns, before."""
         turns = self._turns
         if turns.learner is None and turns.lock.acquire(blocking=False):
@@ -141,23 +152,22 @@ class Serving:
                 turns.lock.release()
         return self._newest(step)
 
-    def _newest(self, step: int) -> Snapshot:
-        """The newest snapshot; the next step publishes another."""
-        self._wanted = True
-        if self._published is None:  # only the first time
-            while not self._turns.published.wait(0.01):
-                if self._turns.learner is None and self._turns.lock.acquire(blocking=False):
-                    try:
-                        return self._copy(step)
-                    finally:
-                        self._turns.lock.release()
-        assert self._published is not None
-        return self._published
+    def _newest(self, step: Steps) -> Snapshot:
+        """The snapshot of the last whole time step; if none was wanted lately, of this one."""
+        self._wanted, turns = KEEP, self._turns
+        while (published := self._published) is None:
+            turns.published.wait(0.01)
+            if turns.learner is None and turns.lock.acquire(blocking=False):
+                try:
+                    return self._copy(step)
+                finally:
+                    turns.lock.release()
+        return published
 
-    def _copy(self, step: int) -> Snapshot:
+    def _copy(self, step: Steps) -> Snapshot:
         networks = [copy.deepcopy(network) for network in self._networks()]
         networks = [network.eval().requires_grad_(False) for network in networks]
-        return Snapshot(networks, step, self._prepare)
+        return Snapshot(networks, step(), self._prepare)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The losses that the choice depends on; nothing without a teacher."""

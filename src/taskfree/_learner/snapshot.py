@@ -25,8 +25,6 @@ TOLERANCE = 0.1
 """One that remembers more answers if its loss on new samples is higher by at most this fraction."""
 AVERAGE = re.compile(r"how\.(\d+\.)?average\.")
 """The names of averaged weights in a learner's state."""
-
-
 Prepare: TypeAlias = Callable[[Any], Any]
 """A function of the inputs of a batch that returns what the model takes."""
 
@@ -60,8 +58,10 @@ class Snapshot:
     def __init__(
         self, networks: Sequence[nn.Module], step: int, prepare: Prepare | None = None
     ) -> None:
-        self.prepare, self.networks = prepare, tuple(networks)
+        self.networks = tuple(networks)
         """One network, or two whose outputs are averaged."""
+        self.prepare = prepare
+        """What is done to inputs before they see them, or None."""
         self.step = step
         """The number of time steps that the learner had taken."""
 
