@@ -26,7 +26,7 @@ def test_no_component_is_left_out():
         "Plateau", "RelativePlateau", "Settled", "At", "Every", "Never", "Hardest", "ClassBalanced",
         "Recent", "Reservoir", "MAS", "Teacher",
     }  # fmt: skip
-    assert len(COMPONENTS) == 6 + 4 + 6 + 18 + 1
+    assert len(COMPONENTS) == 6 + 4 + 2 + 2 + 6 + 36 + 1
 
 
 def plateau():
@@ -286,8 +286,8 @@ class ForgetsTheScales(Teacher):
 
 
 class MovesTheStudent(Teacher):
-    def after_time_step(self, model):
-        super().after_time_step(model)
+    def after_time_step(self, model, loss, buffer_loss):
+        super().after_time_step(model, loss, buffer_loss)
         with torch.no_grad():
             next(model.parameters()).add_(1)
 

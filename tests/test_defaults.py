@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from taskfree import MAS, Every, Hardest, Learner, Settled, defaults
+from taskfree import MAS, Every, Hardest, Learner, Reservoir, Settled, Teacher, defaults
 from taskfree.when import Never
 
 MODEL = nn.Linear(2, 2)
@@ -18,11 +18,14 @@ def test_by_default_a_learner_uses_the_whole_method(options):
     found = learner(**options)
     assert isinstance(found.when, Settled)
     assert (found.when.size, found.when.min_steps) == (5, 60)
-    assert isinstance(found.which, Hardest)
-    assert (found.which.capacity, found.which.balanced, found.which.rescore) == (30, False, False)
-    assert isinstance(found.how, MAS)
-    assert (found.how.strength, found.how.penalty) == (0.01, "relative")
-    assert (found.how.accumulate, found.how.output) == ("mean", "squared")
+    assert isinstance(found.which, Reservoir)
+    assert (found.which.capacity, found.which.balanced, found.which.replay) == (500, "auto", None)
+    teacher, mas = found.how.parts
+    assert isinstance(teacher, Teacher)
+    assert (teacher.strength, teacher.decay) == (0.25, 0.99)
+    assert isinstance(mas, MAS)
+    assert (mas.strength, mas.penalty, mas.cover) == (0.01, "relative", 200)
+    assert (mas.accumulate, mas.output) == ("mean", "squared")
 
 
 def test_none_leaves_a_component_out():

@@ -129,7 +129,7 @@ def test_learning_that_would_exceed_the_budget_is_postponed_and_counted(monkeypa
 
     model = Slow(1, 2)
     slow = Learner(
-        model, torch.optim.SGD(model.parameters(), lr=0.1), which=None,
+        model, torch.optim.SGD(model.parameters(), lr=0.1), which=None, how=None,
         loss=nn.CrossEntropyLoss(reduction="none"),
     )  # fmt: skip
     acting = OnPolicy(Line(), slow, every=2, budget=0.1, policy=lambda _, info: info["expert"])

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from taskfree.how import MAS, Regularizer
+from taskfree.how import MAS, Regularizer, Teacher
 from taskfree.how.several import Several
 from taskfree.when import Never, Settled, Trigger
-from taskfree.which import Buffer, Hardest
+from taskfree.which import Buffer, Reservoir
 
-STRENGTH = 0.01
-"""Strength of the relative penalty: see `MAS`."""
-CAPACITY = 30
+CAPACITY = 500
 """Samples in the buffer."""
+HOLD = 0.25
+"""How hard the outputs for replayed samples are held: see `Teacher`."""
+STRENGTH = 0.01
+"""Strength of the relative penalty on parameters: see `MAS`."""
+COVER = 200
+"""From this many samples in the buffer on, there is no such penalty."""
 
 Auto: TypeAlias = Literal["auto"]
 
@@ -29,22 +33,22 @@ def trigger(given: Trigger | Auto | None) -> Trigger:
 
 
 def buffer(given: Buffer | Auto | None) -> Buffer | None:
-    """`Hardest(30)` for `"auto"`.
+    """`Reservoir(500, balanced="auto")` for `"auto"`.
 
     >>> buffer("auto").capacity
-    30
+    500
     """
-    return Hardest(CAPACITY) if given == "auto" else given
+    return Reservoir(CAPACITY, balanced="auto") if given == "auto" else given
 
 
 def regularizer(
     given: Regularizer | list[Regularizer] | Auto | None,
 ) -> Regularizer | None:
-    """`MAS(0.01, penalty="relative")` for `"auto"`; one regularizer that acts for a list of them.
+    """A teacher and, for small buffers, MAS for `"auto"`; one that acts for a list of several.
 
-    >>> regularizer("auto").strength
-    0.01
+    >>> [type(part).__name__ for part in regularizer("auto").parts]
+    ['Teacher', 'MAS']
     """
     if given == "auto":
-        return MAS(STRENGTH, penalty="relative")
+        given = [Teacher(HOLD), MAS(STRENGTH, penalty="relative", cover=COVER)]
     return Several(given) if isinstance(given, list) else given

@@ -38,9 +38,10 @@ OnBad: TypeAlias = Literal["raise", "skip"]
 class Learner:
     """Trains a model on a stream without task labels and without catastrophic forgetting.
 
-    Defaults: `when=Settled()`, `which=Hardest(30)`, `how=MAS(0.01, penalty="relative")`. Leave
-    components out for the paper's baselines: `how=None` is online learning with experience replay,
-    `which=None, how=None` is plain online learning, bit for bit.
+    Defaults: `when=Settled()`, `which=Reservoir(500, balanced="auto")` and `how=[Teacher(0.25),
+    MAS(0.01, penalty="relative", cover=200)]`. `Learner.paper` is the paper's own learner. Leave
+    components out for baselines: `how=None` is experience replay, `which=None, how=None` is plain
+    online learning, bit for bit.
 
     Args:
         model: any module; its trainable parameters are learned.
@@ -78,7 +79,7 @@ class Learner:
     ...     x = torch.randn(8, 2)
     ...     report = learner.learn(x, (x[:, 0] > 0).long())
     >>> report.step, report.loss < 0.2, len(learner.which)
-    (200, True, 30)
+    (200, True, 500)
     >>> learner.predict(torch.tensor([[1.0, 0.0]])).argmax(1)
     tensor([1])
     """
@@ -214,14 +215,15 @@ class Learner:
             event = event and event.consolidated_by(self.how)
         if self.which is not None:
             self.which.update(losses)  # line 22
+        known_loss = buffer_loss if joint.replayed else math.nan
         if self.how is not None:
-            self.how.after_time_step(self.model)
+            self.how.after_time_step(self.model, loss, known_loss)
         self._serving.losses = served
         self.step += 1
         return Report(
             step=self.step,
             loss=loss,
-            buffer_loss=buffer_loss if joint.replayed else math.nan,
+            buffer_loss=known_loss,
             window_loss=loss + buffer_loss,
             window_mean=self.when.window_mean,
             consolidated=consolidated,

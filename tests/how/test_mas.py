@@ -300,3 +300,74 @@ def test_the_gradient_penalty_has_no_proximal_step():
     before = model.weight.detach().clone()
     how.after_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
     assert torch.equal(model.weight, before)
+
+
+def covered(rows, losses, cover=10, steps=1):
+    """MAS after these losses of new and replayed samples, consolidated on so many samples."""
+    model, how = network(), MAS(0.3, penalty="relative", cover=cover)
+    for _ in range(steps):
+        how.after_time_step(model, *losses)
+    how.consolidate(model, torch.randn(rows, 3).double())
+    return model, how
+
+
+@pytest.mark.parametrize(
+    ("losses", "factor"),
+    [
+        ((0.5, 0.5), 0.0),  # replayed samples are no better known than new ones
+        ((0.4, 0.5), 0.0),
+        ((1.7, 0.1), 0.25),  # (17 - 1) / 32, squared
+        ((9.0, 0.1), 1.0),  # learned by heart
+        ((1.0, 0.0), 1.0),
+        ((1.0, float("nan")), 1.0),  # nothing is replayed
+    ],
+)
+def test_parameters_are_held_as_far_as_replayed_samples_are_learned_by_heart(losses, factor):
+    model, how = covered(8, losses, steps=3)
+    assert how.factor == pytest.approx(factor)
+    assert bool(how.importance) == (factor > 0)
+    if factor:
+        plain = MAS(0.3 * factor, penalty="relative")
+        plain.importance, plain.anchor = how.importance, how.anchor
+        move(model)
+        start = {name: value.clone() for name, value in model.state_dict().items()}
+        moved = []
+        for one in (how, plain):
+            model.load_state_dict(start)
+            one.after_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
+            moved.append(parameters(model))
+        assert_same(*moved)
+
+
+@pytest.mark.parametrize(("rows", "held"), [(9, True), (10, False), (11, False)])
+def test_where_the_buffer_covers_what_was_learned_nothing_is_held(rows, held):
+    model, how = covered(rows, (9.0, 0.1))
+    assert bool(how.factor) is bool(how.importance) is held
+    before = parameters(model)
+    how.after_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    assert_same(parameters(model), before)
+
+
+def test_a_buffer_that_grows_beyond_cover_sets_the_parameters_free():
+    model, how = covered(5, (9.0, 0.1))
+    known = dict(how.importance)
+    how.consolidate(model, torch.randn(12, 3).double())
+    move(model)
+    before = parameters(model)
+    how.after_step(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    assert_same(parameters(model), before)
+    assert_same(how.importance, known)
+
+
+def test_the_losses_are_averaged_over_about_twenty_time_steps():
+    how, model = MAS(1.0, cover=5), network()
+    how.after_time_step(model, 2.0, float("nan"))
+    how.after_time_step(model, 4.0, 1.0)
+    how.after_time_step(model, 4.0, float("nan"))
+    assert how.losses == pytest.approx((2.195, 1.0))
+
+
+@pytest.mark.parametrize("cover", [0, 2.5, -1])
+def test_cover_is_a_number_of_samples(cover):
+    with pytest.raises((ValueError, TypeError), match="cover must be an integer of at least 1"):
+        MAS(1.0, cover=cover)

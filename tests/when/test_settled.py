@@ -24,6 +24,7 @@ def noise_of(losses):
 def definition(losses, size, min_steps):
     """The docstring of Settled, computed from the whole history at every step."""
     found, start, age, height, low, plateau = [], 0, 0, -math.inf, math.inf, None
+    length = size
     for now, loss in enumerate(losses, 1):
         found.append(None)
         age += 1
@@ -32,8 +33,12 @@ def definition(losses, size, min_steps):
         certain = 0.0 if math.isnan(noise) else 6 * math.sqrt(noise / size)
         if plateau is None:
             height = max(height, mean) if mean == mean else height
-            if mean > low + max((height - low) / 2, certain):
+            if mean > low + max(0.25 * (height - low), certain):
+                blocks_done = (now - 1 - start) // length * length
                 start, age, height, low = now - 1, 0, mean, math.inf
+                if blocks_done >= min_steps:
+                    found[-1], start, length = "plateau", now, size
+                    continue
             since, length = losses[start:now], size
             while len(since) > 12 * length:
                 length *= 2
@@ -288,3 +293,28 @@ def test_settled_saves_its_numbers_in_double_precision():
 def test_invalid_settings_of_settled(arguments, message):
     with pytest.raises(ValueError, match=message):
         Settled(**arguments)
+
+
+def test_a_rise_before_the_loss_has_settled_consolidates_at_once():
+    falling = [2.0 - step / 200 for step in range(200)]  # never settles
+    trigger = Settled()
+    plateaus, peaks = decision_steps(trigger, [*falling, *[2.0 - step / 200 for step in range(50)]])
+    assert [len(plateaus), len(peaks)] == [1, 0]
+    assert 200 <= plateaus[0] < 205, "within a window of the change"
+    assert trigger.armed, "the next plateau is looked for"
+
+
+def test_a_rise_right_after_the_start_is_not_a_plateau():
+    losses = [2.0 - step / 50 for step in range(40)] * 2
+    assert decision_steps(Settled(), losses) == ([], [])
+
+
+def test_an_early_consolidation_says_why():
+    trigger = Settled(window=2, min_steps=6)
+    for loss in [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 19.0]:
+        decision = trigger.update(loss)
+    assert decision == "plateau"
+    assert trigger.explain(decision).text == (
+        "the loss rises before it has settled: the last 2 losses have mean 11, above 6.5: the level "
+        "3.5 plus what noise or 25% of the descent may add"
+    )

@@ -38,3 +38,40 @@ def test_the_seed_decides_which_samples_are_kept():
     assert first != second
     with pytest.raises(ValueError, match="seed must be an integer of at least 0, got -1"):
         Reservoir(5, seed=-1)
+
+
+def counts(targets, capacity=8, **options):
+    """How many samples of 0 and of 1 are kept of a stream in which few are 1."""
+    buffer = Reservoir(capacity, seed=1, **options)
+    for _ in range(4):
+        joint, _ = buffer.join(torch.arange(40), targets)
+        buffer.update(torch.zeros(len(joint)))
+    return [int((buffer.targets == label).sum()) for label in (0, 1)]
+
+
+LABELS = torch.tensor([0] * 38 + [1] * 2)
+
+
+@pytest.mark.parametrize(
+    ("targets", "balanced", "shared"),
+    [
+        (LABELS, False, False),
+        (LABELS, True, True),
+        (LABELS, "auto", True),
+        (LABELS.bool(), "auto", True),
+        (LABELS.float(), "auto", False),  # numbers, not labels
+        (LABELS.float(), True, True),
+    ],
+)
+def test_labels_share_the_capacity_if_it_is_balanced(targets, balanced, shared):
+    found = counts(targets, balanced=balanced)
+    assert (found == [4, 4]) is shared, found
+
+
+def test_balance_is_only_for_labels():
+    rows = torch.zeros(3, 2)
+    Reservoir(5, balanced="auto").check(rows, rows)
+    with pytest.raises(ValueError, match=r"Reservoir\(\.\.\.\) needs targets of one label"):
+        Reservoir(5, balanced=True).check(rows, rows)
+    with pytest.raises(ValueError, match="balanced must be True or False or 'auto', got 'always'"):
+        Reservoir(5, balanced="always")

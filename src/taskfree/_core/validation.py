@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import is_inference_mode_enabled, nn
 from torch.nn.parameter import is_lazy
@@ -13,6 +13,8 @@ from torch.optim import Optimizer
 
 from taskfree._core import batch
 from taskfree._core.batch import Batch
+
+Choice = TypeVar("Choice")
 
 
 def integer(name: str, value: Any, least: int) -> int:
@@ -66,7 +68,7 @@ def fraction(name: str, value: Any) -> float:
     return float(value)
 
 
-def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+def choice(name: str, value: Any, choices: tuple[Choice, ...]) -> Choice:
     """Check that `value` is one of the named choices.
 
     >>> choice("accumulate", "average", ("mean", "decay"))
@@ -76,7 +78,7 @@ def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """
     if value not in choices:
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")
-    return str(value)
+    return choices[choices.index(value)]
 
 
 def learner(

@@ -36,8 +36,8 @@ class Consolidation(SupervisedPlugin):  # type: ignore[misc]  # no types
         loss: a function of outputs and targets that returns one value per sample, as the
             strategy's criterion does on average; None replays no sample.
         when: the trigger; None never consolidates. Default: `Settled()`.
-        which: the buffer; None keeps no samples. Default: `Hardest(30)`, or `Recent(100)` without
-            `loss`.
+        which: the buffer; None keeps no samples. Default: `Reservoir(60,
+            balanced="auto")`, or `Recent(100)` without `loss`.
         how: the regularizer; None protects nothing. Default: `MAS(0.01, penalty="relative")`.
 
     Layers that grow, as those of an IncrementalClassifier do, keep their importance; new parameters

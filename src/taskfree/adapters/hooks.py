@@ -15,10 +15,10 @@ from taskfree._core.batch import Batch
 from taskfree._core.model import evaluating
 from taskfree._core.serialization import add_prefix, take_prefix
 from taskfree._learner.objective import per_sample
-from taskfree.defaults import Auto
-from taskfree.how import Regularizer
+from taskfree.defaults import STRENGTH, Auto
+from taskfree.how import MAS, Regularizer
 from taskfree.when import Decision, Trigger
-from taskfree.which import Buffer, Hardest, Recent
+from taskfree.which import Buffer, Hardest, Recent, Reservoir
 
 __all__ = ["Consolidator"]
 
@@ -31,7 +31,8 @@ class Consolidator:
             sample is replayed: the buffer only serves to estimate importance.
         when: the trigger; None never consolidates. Default: `Settled()`.
         which: the buffer; None keeps no samples, and importance is estimated on the new ones.
-            Default: `Hardest(30)`, or `Recent(100)` without `loss`.
+            Default: `Reservoir(60, balanced="auto")`, or `Recent(100)` without `loss`. All its
+            samples are replayed in every step.
         how: the regularizer; None protects nothing. Default: `MAS(0.01, penalty="relative")`.
 
     >>> model = nn.Linear(2, 2)
@@ -48,7 +49,7 @@ class Consolidator:
     ...     optimizer.zero_grad()
     ...     decision = keep.after_step(model, [optimizer], x, y, loss.item())
     >>> len(keep.which)
-    30
+    60
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class Consolidator:
             )
         self.loss = loss
         self.when = defaults.trigger(when)
-        self.which = Recent(100) if which == "auto" and loss is None else defaults.buffer(which)
-        self.how = defaults.regularizer(how)
+        self.which = _buffer(loss) if which == "auto" else which
+        self.how = MAS(STRENGTH, penalty="relative") if how == "auto" else how
         self.consolidations = 0
         self._buffer_loss = 0.0
 
@@ -169,3 +170,8 @@ class Consolidator:
     def _parts(self) -> dict[str, Any]:
         parts = {"when": self.when, "which": self.which, "how": self.how}
         return {name: component for name, component in parts.items() if component is not None}
+
+
+def _buffer(loss: object) -> Buffer:
+    """The default: all samples are replayed in every step, so it is small."""
+    return Recent(100) if loss is None else Reservoir(60, balanced="auto")

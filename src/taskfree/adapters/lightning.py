@@ -50,8 +50,8 @@ class Consolidate(Callback):
         loss: a function of outputs and targets that returns one value per sample; with it the
             buffer is replayed in every step.
         when: the trigger; None never consolidates. Default: `Settled()`.
-        which: the buffer; None keeps no samples. Default: `Hardest(30)`, or `Recent(100)` without
-            `loss`.
+        which: the buffer; None keeps no samples. Default: `Reservoir(60,
+            balanced="auto")`, or `Recent(100)` without `loss`.
         how: the regularizer; None protects nothing. Default: `MAS(0.01, penalty="relative")`.
         unpack: returns the inputs and targets of a batch; by default its two items.
 

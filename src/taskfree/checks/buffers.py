@@ -49,8 +49,11 @@ def check_buffer(make: Callable[[], Buffer]) -> None:
     for shape, samples in itertools.product(("tensor", "tuple", "dict"), (1, 4, 50)):
         buffer, twin = make(), make()
         require(len(buffer) == 0, "a new buffer must be empty")
-        for name in ("rescore", "balanced"):
-            require(isinstance(getattr(buffer, name, None), bool), f"{name} must be a bool")
+        require(isinstance(getattr(buffer, "rescore", None), bool), "rescore must be a bool")
+        require(
+            getattr(buffer, "balanced", None) in (True, False, "auto"),
+            "balanced must be a bool or 'auto'",
+        )
         last_seen: dict[int, float] = {}
         said: dict[int, tuple[float, int]] = {}
         for step in range(12):

@@ -6,8 +6,8 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import ModuleType
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from types import ModuleType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from taskfree import how, when, which
 from taskfree.checks.buffers import check_buffer
@@ -15,8 +15,8 @@ from taskfree.checks.regularizers import check_regularizer
 from taskfree.checks.triggers import check_trigger
 
 _EXAMPLES: dict[str, Any] = {
-    "capacity": 7, "mean": 0.5, "n": 4, "replay": 3, "steps": (3, 250), "strength": 1.0,
-    "variance": 0.1, "window": 5,
+    "capacity": 7, "cover": 10, "mean": 0.5, "n": 4, "replay": 3, "steps": (3, 250),
+    "strength": 1.0, "variance": 0.1, "window": 5,
 }  # fmt: skip
 
 
@@ -56,13 +56,22 @@ def _choices(kind: type) -> Iterator[dict[str, Any]]:
     hints = get_type_hints(kind.__init__)  # type: ignore[misc]  # of a class found by its name
     options: dict[str, tuple[Any, ...]] = {}
     for name, parameter in inspect.signature(kind).parameters.items():
-        if get_origin(hints.get(name)) is Literal:
-            options[name] = get_args(hints[name])
-        elif hints.get(name) is bool:
-            options[name] = (False, True)
+        if values := _values(hints.get(name)):
+            options[name] = values
         elif parameter.default is inspect.Parameter.empty:
             options[name] = (_EXAMPLES[name],)
         elif parameter.default is None:
             options[name] = (None, _EXAMPLES[name])
     for values in itertools.product(*options.values()):
         yield dict(zip(options, values, strict=True))
+
+
+def _values(hint: Any) -> tuple[Any, ...]:
+    """All values of a type that has few: bool, a Literal, or a union of these."""
+    if hint is bool:
+        return (False, True)
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    union = get_origin(hint) in (Union, UnionType)
+    found = [_values(part) for part in get_args(hint)] if union else [()]
+    return tuple(itertools.chain(*found)) if all(found) else ()

@@ -49,7 +49,7 @@ def _check(make: Callable[[], Regularizer]) -> None:
     require(same(before, _everything(model)), "before the first consolidation nothing is held")
     regularizer.consolidate(model, x)
     check_undo(regularizer, attributes, empty)
-    regularizer.after_time_step(model)
+    regularizer.after_time_step(model, 0.7, 0.5)
     require(
         same(before, _everything(model)),
         "consolidate and after_time_step must leave the model as it is",
@@ -120,7 +120,7 @@ def _check_outputs(make: Callable[[], Regularizer]) -> bool:
         for one in (regularizer, twin):
             one.after_backward(model)
             one.after_step(model, optimizer)
-            one.after_time_step(model)
+            one.after_time_step(model, 0.7, 0.5)
         require(
             same(snapshot(regularizer.state_dict()), twin.state_dict()),
             "a loaded regularizer must continue alike",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -9,14 +10,20 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from taskfree._core import validation
+from taskfree._core import batch, validation
 from taskfree._core.batch import Batch, Recalled
+from taskfree._core.distributed import process_group
 from taskfree._core.model import trainable, unwrap
 from taskfree._core.serialization import add_prefix, take_prefix
 from taskfree.how.importance import Output, estimate
 
 Accumulate: TypeAlias = Literal["mean", "decay", "sum"]
 Penalty: TypeAlias = Literal["relative", "proximal", "gradient"]
+
+MEMORY = 20
+"""About how many time steps the losses of new and of replayed samples are averaged over."""
+LEARNED_BY_HEART = 32.0
+"""Replayed samples are, if the loss of new ones is higher by this many times theirs."""
 
 
 class MAS:
@@ -43,6 +50,11 @@ class MAS:
             whatever the scale of loss and outputs.
         output: importance is the sensitivity of the `"squared"` norm of the output, or of its
             `"norm"`.
+        cover: hold only what replay does not cover. With at least this many samples in the buffer
+            nothing is estimated or held. With fewer, the strength is multiplied, at each
+            consolidation, by ((L_new / L_replayed - 1) / 32)^2, at most 1: samples that are learned
+            by heart have a far lower loss than new ones and do not stand for the stream any more;
+            samples that are not, do. None: always the full strength.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -59,6 +71,7 @@ class MAS:
         accumulate: Accumulate = "mean",
         penalty: Penalty = "proximal",
         output: Output = "squared",
+        cover: int | None = None,
     ) -> None:
         self.strength = validation.number(
             "strength", strength, least=0, hint="0 switches the penalty off"
@@ -67,6 +80,11 @@ class MAS:
         self.penalty = validation.choice("penalty", penalty, ("relative", "proximal", "gradient"))
         self.output: Output = output
         validation.choice("output", output, ("squared", "norm"))
+        self.cover = None if cover is None else validation.integer("cover", cover, least=1)
+        self.factor = 1.0
+        """What the strength is multiplied by since the last consolidation."""
+        self.losses = (math.nan, math.nan)
+        """With `cover`: mean losses of new and of replayed samples; nan before there are any."""
         self.importance: dict[str, Tensor] = {}
         self.anchor: dict[str, Tensor] = {}
         self.consolidations = 0
@@ -76,13 +94,20 @@ class MAS:
     def before_backward(self, outputs: Any, losses: Tensor, recalled: Recalled) -> None:
         """Nothing: the penalty is on parameters, not on outputs."""
 
-    def after_time_step(self, model: nn.Module) -> None:
-        """Nothing."""
+    def after_time_step(self, model: nn.Module, loss: float, buffer_loss: float) -> None:
+        """With `cover`, average the losses of new and of replayed samples."""
+        del model
+        if self.cover is not None:
+            self.losses = _moved(self.losses[0], loss), _moved(self.losses[1], buffer_loss)
 
     @torch.no_grad()
     def consolidate(self, model: nn.Module, inputs: Batch) -> None:
         """Update the importance on these inputs and anchor the parameters at their values."""
         self._clear_caches()
+        factor = self._uncovered(model, inputs)
+        if not factor:
+            self.factor = factor
+            return
         parameters = trainable(model)
         self._check_shapes(parameters)
         new = estimate(model, inputs, self.output)
@@ -104,11 +129,19 @@ class MAS:
             else:
                 value.lerp_(old, 1 - share)
         anchor = {name: parameters[name].detach().clone() for name in new}
-        self.importance, self.anchor, self.consolidations = (
+        self.importance, self.anchor, self.consolidations, self.factor = (
             self.importance | new,
             self.anchor | anchor,
             self.consolidations + 1,
+            factor,
         )
+
+    def _uncovered(self, model: nn.Module, inputs: Batch) -> float:
+        """The part of the strength that is left beside replay of these samples."""
+        if self.cover is None:
+            return 1.0
+        held = sum(process_group(model).gather(lambda: batch.rows(inputs)))
+        return 0.0 if held >= self.cover else _learned_by_heart(*self.losses)
 
     def _check_shapes(self, parameters: Mapping[str, Tensor]) -> None:
         for name, old in self.importance.items():
@@ -123,7 +156,7 @@ class MAS:
 
         The gradient of the penalty is local to each parameter and needs no backward pass.
         """
-        if self.penalty == "gradient" and self.importance:
+        if self.penalty == "gradient" and self.importance and self.factor:
             self._add_gradients(model)
 
     @torch.no_grad()
@@ -142,7 +175,7 @@ class MAS:
         away = torch._foreach_sub(parameters, anchors)
         importance = [self.importance[name] for _, name in held]
         gradients: list[Any] = [value.grad for value in parameters]
-        torch._foreach_addcmul_(gradients, away, importance, self.strength)
+        torch._foreach_addcmul_(gradients, away, importance, self._strength)
 
     def after_step(self, model: nn.Module, optimizer: Optimizer) -> None:
         """With `penalty="proximal"`: move each parameter towards its anchor by a / (1 + a).
@@ -152,11 +185,11 @@ class MAS:
         With `penalty="relative"`, a = strength * (importance / mean importance)^2: important
         parameters are held firmly, and the many below the mean stay free to learn.
         """
-        if self.penalty == "gradient" or not self.importance:
+        if self.penalty == "gradient" or not self.importance or not self.factor:
             return
         rates = [float(group["lr"]) for group in optimizer.param_groups]
         now = [(value.requires_grad, value.data_ptr()) for value, _ in self._held(model)]
-        made_for = (self.strength, rates, now, optimizer)
+        made_for = (self._strength, rates, now, optimizer)
         if self._step is None or self._step[0] != made_for:
             self._step = (made_for, *self._step_weights(model, optimizer))
         torch._foreach_lerp_(*self._step[1:])
@@ -180,12 +213,16 @@ class MAS:
         for parameter, name in held:
             largest = torch.finfo(parameter.dtype).max
             if mean is None:
-                a = self.importance[name] * min(rates[id(parameter)] * self.strength, largest)
+                a = self.importance[name] * min(rates[id(parameter)] * self._strength, largest)
             else:
-                a = (self.importance[name] * min(self.strength**0.5 / mean, largest)).square_()
+                a = (self.importance[name] * min(self._strength**0.5 / mean, largest)).square_()
             a.clamp_(max=largest)
             weights.append(a.div_(a + 1))
         return [p.detach() for p, _ in held], [self.anchor[name] for _, name in held], weights
+
+    @property
+    def _strength(self) -> float:
+        return self.strength * self.factor
 
     def _mean(self) -> float:
         """The mean importance over all parameters; tiny if all are 0, so that nothing is held."""
@@ -204,14 +241,41 @@ class MAS:
         self._known = self._step = None
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The importance, the anchor and the number of consolidations."""
+        """Importance, anchor and number of consolidations; what `cover` depends on."""
         own = {"consolidations": torch.tensor(self.consolidations)}
+        if self.cover is not None:
+            own["cover"] = torch.tensor([self.factor, *self.losses], dtype=torch.float64)
         return own | add_prefix("importance", self.importance) | add_prefix("anchor", self.anchor)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         consolidations = int(state["consolidations"])
+        factor, new, replayed = 1.0, math.nan, math.nan
+        if self.cover is not None:
+            factor, new, replayed = state["cover"].tolist()
         self.importance = {name: t.clone() for name, t in take_prefix("importance", state).items()}
         self.anchor = {name: t.clone() for name, t in take_prefix("anchor", state).items()}
-        self.consolidations = consolidations
+        self.consolidations, self.factor, self.losses = consolidations, factor, (new, replayed)
         self._clear_caches()
+
+
+def _moved(mean: float, value: float) -> float:
+    """A discounted mean with another value in it.
+
+    >>> _moved(math.nan, 2.0), _moved(2.0, math.nan), _moved(2.0, 4.0)
+    (2.0, 2.0, 2.1)
+    """
+    if math.isnan(value):
+        return mean
+    return value if math.isnan(mean) else mean + (value - mean) / MEMORY
+
+
+def _learned_by_heart(new: float, replayed: float) -> float:
+    """How far replayed samples are learned by heart, from 0 to 1; 1 without any.
+
+    >>> _learned_by_heart(0.5, 0.5), _learned_by_heart(17.0, 1.0), _learned_by_heart(9.0, 0.1)
+    (0.0, 0.25, 1.0)
+    """
+    if math.isnan(replayed) or new >= (LEARNED_BY_HEART + 1) * max(0.0, replayed):
+        return 1.0
+    return max(0.0, (new / replayed - 1) / LEARNED_BY_HEART) ** 2

@@ -50,8 +50,14 @@ class Regularizer(Protocol):
     def after_step(self, model: nn.Module, optimizer: Optimizer) -> None:
         """Called after the optimizer's step."""
 
-    def after_time_step(self, model: nn.Module) -> None:
-        """Called at the end of a time step."""
+    def after_time_step(self, model: nn.Module, loss: float, buffer_loss: float) -> None:
+        """Called at the end of a time step.
+
+        Args:
+            model: the model that learns.
+            loss: the mean over the new samples, before they were learned.
+            buffer_loss: the same over the samples replayed with them; nan if there were none.
+        """
 
     def consolidate(self, model: nn.Module, inputs: Batch) -> None:
         """Update the importance on these inputs and anchor the parameters at their values."""

@@ -58,10 +58,10 @@ class Several:
         for part in self.parts:
             part.after_step(model, optimizer)
 
-    def after_time_step(self, model: nn.Module) -> None:
+    def after_time_step(self, model: nn.Module, loss: float, buffer_loss: float) -> None:
         """Called at the end of a time step."""
         for part in self.parts:
-            part.after_time_step(model)
+            part.after_time_step(model, loss, buffer_loss)
 
     def consolidate(self, model: nn.Module, inputs: Batch) -> None:
         """Update the importance on these inputs and anchor the parameters at their values."""

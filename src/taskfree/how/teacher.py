@@ -55,7 +55,7 @@ class Teacher:
     ...     before = model.weight.clone()
     ...     _ = model.weight.add_(1)
     >>> teacher.after_step(model, optimizer)
-    >>> teacher.after_time_step(model)
+    >>> teacher.after_time_step(model, loss=0.7, buffer_loss=0.5)
     >>> torch.allclose(network.weight, before + 0.5)
     True
     """
@@ -156,8 +156,9 @@ class Teacher:
         self._steps += 1
 
     @torch.no_grad()
-    def after_time_step(self, model: nn.Module) -> None:
+    def after_time_step(self, model: nn.Module, loss: float, buffer_loss: float) -> None:
         """Update the averaged weights, and buffers such as the statistics of batch norm."""
+        del loss, buffer_loss
         network = self.attach(model)
         self._time_steps += 1
         share = 1 - self.decay ** (self._steps - self._averaged)

@@ -17,6 +17,8 @@ RISE = 0.1
 """A peak regains at least this fraction of the descent ..."""
 ERRORS = 6
 """... and is at least this many standard errors high."""
+EARLY_RISE = 0.25
+"""A rise before a plateau regains at least this fraction of the descent so far."""
 MEMORY = 40
 """About how many differences of successive losses the noise is averaged over."""
 BLOCKS = 12
@@ -38,6 +40,10 @@ class Settled:
     *Peak.* The window's mean exceeds the level of the plateau by a tenth of that descent and by six
     standard errors. The noise is estimated from the differences of successive losses before the
     window. The level follows the loss down.
+
+    *Rise before a plateau.* If the loss regains a quarter of its descent before it has settled, and
+    six standard errors, what was learned so far is consolidated at once: the wait ends at the
+    latest when the stream changes.
 
     *Again.* If no peak comes for as long as it took to reach the plateau, what was refined since is
     consolidated too. The next such plateau comes after twice that time, then three times, and so
@@ -107,10 +113,14 @@ class Settled:
     def _look_for_plateau(self, loss: float, mean: float) -> Decision | None:
         if not math.isnan(mean):
             self.height = max(self.height, mean)
-            back = (self.height - self.level) / 2  # half of the way up again: a new rise
-            if mean > self.level + max(back, self._smallest_rise()):
+            rise = max(EARLY_RISE * (self.height - self.level), self._smallest_rise())
+            if mean > self.level + rise:
+                long_enough = len(self._blocks) * self._length >= self.min_steps
+                self._risen = (self.level, rise)
                 self._begin()
                 self.height = mean
+                if long_enough:
+                    return "plateau"
         self._count, self._sum = self._count + 1, self._sum + loss
         if self._count < self._length:
             return None
@@ -172,8 +182,11 @@ class Settled:
             return Explanation(f"the window holds {len(self.window)} of {self.size} losses")
         mean = self.window_mean
         variance = sum((loss - mean) * (loss - mean) for loss in self.window) / self.size
-        if decision == "peak":
-            return self._explain_rise(*self._risen, variance)
+        if decision == "peak" or (decision == "plateau" and not self._age):
+            early = decision == "plateau"
+            found = self._explain_rise(*self._risen, variance, EARLY_RISE if early else RISE)
+            intro = "the loss rises before it has settled: " if early else ""
+            return found._replace(text=intro + found.text)
         if decision == "plateau" and self._wait > self._first:
             text = (
                 f"no rise for {self._age} steps, {self._wait - self._first} of them since the "
@@ -196,12 +209,14 @@ class Settled:
         )
         return Explanation(text, variance, {"fall": FALL * drop})
 
-    def _explain_rise(self, level: float, rise: float, variance: float) -> Explanation:
+    def _explain_rise(
+        self, level: float, rise: float, variance: float, fraction: float = RISE
+    ) -> Explanation:
         risen = self.window_mean > level + rise
         text = (
             f"the last {self.size} losses have mean {self.window_mean:.3g}, "
             f"{'' if risen else 'not '}above {level + rise:.3g}: the level {level:.3g} plus what "
-            f"noise or {RISE:.0%} of the descent may add"
+            f"noise or {fraction:.0%} of the descent may add"
         )
         return Explanation(text, variance, {"mean": level + rise})
 

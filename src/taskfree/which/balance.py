@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import torch
 from torch import Tensor
 
 from taskfree._core import batch
 from taskfree._core.batch import Batch
+
+Balanced: TypeAlias = bool | Literal["auto"]
+"""Whether labels share the capacity equally; `"auto"`: if the targets are labels."""
+
+
+def are_labels(targets: Batch) -> bool:
+    """Whether targets are labels: one integer, or True or False, per sample.
+
+    >>> are_labels(torch.tensor([3, 1])), are_labels(torch.tensor([0.5, 1.0]))
+    (True, False)
+    """
+    return (
+        isinstance(targets, Tensor)
+        and targets.dim() == 1
+        and not (targets.is_floating_point() or targets.is_complex())
+    )
 
 
 def check_labels(targets: Batch, kind: str) -> None:

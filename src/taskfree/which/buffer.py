@@ -8,6 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from taskfree._core.batch import Batch, Recalled
+from taskfree.which.balance import Balanced
 
 
 class Buffer(Protocol):
@@ -21,7 +22,7 @@ class Buffer(Protocol):
     """How many samples it holds at most."""
     rescore: bool
     """Whether losses are evaluated again after the last gradient step of a time step."""
-    balanced: bool
+    balanced: Balanced
     """Whether samples are chosen by their targets, which must then be one label per sample."""
 
     @property

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from taskfree._core.batch import Batch
-from taskfree.which.balance import check_labels, share_equally
 from taskfree.which.reservoir import Reservoir
 
 
@@ -33,17 +29,5 @@ class ClassBalanced(Reservoir):
     tensor([5, 5])
     """
 
-    balanced = True
-
-    def check(self, inputs: Batch, targets: Batch) -> None:
-        """Raise, and change nothing, if such samples cannot be held beside the present ones."""
-        check_labels(targets, type(self).__name__)
-        super().check(inputs, targets)
-
-    def _any_enters(self, priority: Tensor) -> bool:
-        del priority
-        return True
-
-    def _best_last(self, priority: Tensor) -> Tensor:
-        assert isinstance(self._targets, Tensor)
-        return share_equally(super()._best_last(priority), self._targets[: len(priority)])
+    def __init__(self, capacity: int, replay: int | None = None, seed: int = 0) -> None:
+        super().__init__(capacity, replay, seed, balanced=True)

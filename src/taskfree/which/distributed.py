@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from taskfree._core import batch
 from taskfree._core.batch import Batch, Recalled
 from taskfree._core.distributed import Processes, ProcessGroup
 from taskfree._core.serialization import pack, unpack
+from taskfree.which.balance import are_labels
 from taskfree.which.buffer import Buffer
 from taskfree.which.rows import Rows
 
@@ -78,16 +79,14 @@ class DistributedBuffer(Rows):
     def check(self, inputs: Batch, targets: Batch) -> None:
         """Raise, and change nothing, if such samples cannot be held beside the present ones."""
         super().check(inputs, targets)
-        if self.balanced and not (isinstance(targets, Tensor) and targets.dim() == 1):
+        if self.balanced is True and not (isinstance(targets, Tensor) and targets.dim() == 1):
             self.whole.check(inputs, targets)  # which says what is wrong with them
 
     def join_shard(self, inputs: Batch, targets: Batch, counts: list[int]) -> tuple[Batch, Batch]:
         """The samples held here and these new ones; `counts` are the new ones of each rank."""
         first, new = sum(counts[: self._processes.rank]), sum(counts)
         own = torch.arange(first, first + batch.rows(inputs))
-        labels = torch.zeros(new, dtype=torch.float64)
-        if self.balanced and isinstance(targets, Tensor):
-            labels = self._processes.labels(targets, own, new)
+        labels = self._labels(targets, lambda here: self._processes.labels(here, own, new), new)
         numbers, _ = self.whole.join(torch.arange(self._arrived, self._arrived + new), labels)
         self.replayed_everywhere = batch.rows(numbers) - new
         self._joined = torch.cat([self._numbers, own + self._arrived])
@@ -95,6 +94,13 @@ class DistributedBuffer(Rows):
         self._pending = ()
         self._append(inputs, targets)
         return self._select_own(numbers)
+
+    def _labels(self, targets: Batch, gather: Callable[[Tensor], Tensor], count: int) -> Tensor:
+        """The targets of the stand-ins: labels, if samples are chosen by them."""
+        labels = are_labels(targets)
+        if isinstance(targets, Tensor) and (self.balanced is True or (self.balanced and labels)):
+            return gather(targets).to(torch.long if labels else torch.float64)
+        return torch.zeros(count, dtype=torch.float64)
 
     def redraw(self) -> tuple[Batch, Batch]:
         """This rank's samples among those drawn anew, and its new ones."""
@@ -160,9 +166,7 @@ class DistributedBuffer(Rows):
             self.whole.load_state_dict(state)
             return
         numbers, targets = torch.arange(batch.rows(held["inputs"])), held["targets"]
-        labels = torch.zeros(len(numbers), dtype=torch.float64)
-        if self.balanced and isinstance(targets, Tensor):
-            labels = targets.cpu().double()
+        labels = self._labels(targets, Tensor.cpu, len(numbers))
         stand_ins = {name: held[name] for name in ("losses", "priority")}
         stand_ins |= {"inputs": numbers, "targets": labels}
         self.whole.load_state_dict({**state, **pack(stand_ins)})

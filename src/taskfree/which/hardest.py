@@ -47,7 +47,7 @@ class Hardest(PriorityRows):
         return losses
 
     def _any_enters(self, priority: Tensor) -> bool:
-        return self.balanced or super()._any_enters(priority)
+        return bool(self.balanced) or super()._any_enters(priority)
 
     def _best_last(self, priority: Tensor) -> Tensor:
         hardest_last = super()._best_last(priority)

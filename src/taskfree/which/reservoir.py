@@ -1,10 +1,13 @@
-"""A uniform sample of the stream."""
+"""A random sample of the stream, uniform or with equally many samples of every label."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from taskfree._core import validation
+from taskfree._core.batch import Batch
+from taskfree.which.balance import Balanced, are_labels, check_labels, share_equally
 from taskfree.which.drawn import DrawnRows
 
 
@@ -24,6 +27,9 @@ class Reservoir(DrawnRows):
         replay: how many of them each gradient step replays; None for twice the number of new
             samples. All are replayed while it holds no more than that.
         seed: of the buffer's random generator.
+        balanced: class-balanced: share the capacity equally over the labels present, a uniform
+            sample within each, as `ClassBalanced` does. `"auto"`: if the targets are one integer
+            per sample.
 
     >>> buffer = Reservoir(50, replay=4, seed=1)
     >>> for step in range(3):
@@ -33,7 +39,39 @@ class Reservoir(DrawnRows):
     (50, 104)
     """
 
+    def __init__(
+        self,
+        capacity: int,
+        replay: int | None = None,
+        seed: int = 0,
+        balanced: Balanced = False,
+    ) -> None:
+        super().__init__(capacity, replay, seed)
+        choices: tuple[Balanced, ...] = (True, False, "auto")
+        self.balanced = validation.choice("balanced", balanced, choices)
+
+    def check(self, inputs: Batch, targets: Batch) -> None:
+        """Raise, and change nothing, if such samples cannot be held beside the present ones."""
+        if self.balanced is True:
+            check_labels(targets, f"{type(self).__name__}(...)")
+        super().check(inputs, targets)
+
     def _priorities(self, losses: Tensor, new: int) -> Tensor:
         del losses
         drawn = self._random(lambda g: torch.rand(new, dtype=torch.float64, generator=g))
         return torch.cat([self._priority, drawn]) if len(self) else drawn
+
+    def _labels(self) -> Tensor | None:
+        """The labels that share the capacity, if any do."""
+        targets = self._targets
+        by_label = self.balanced is True or (
+            self.balanced == "auto" and targets is not None and are_labels(targets)
+        )
+        return targets if by_label and isinstance(targets, Tensor) else None
+
+    def _any_enters(self, priority: Tensor) -> bool:
+        return self._labels() is not None or super()._any_enters(priority)
+
+    def _best_last(self, priority: Tensor) -> Tensor:
+        best_last, labels = super()._best_last(priority), self._labels()
+        return best_last if labels is None else share_equally(best_last, labels[: len(priority)])

@@ -14,6 +14,7 @@ from torch import Tensor
 from taskfree._core import batch, validation
 from taskfree._core.batch import Batch, Recalled
 from taskfree._core.serialization import pack, unpack
+from taskfree.which.balance import Balanced
 
 
 class Rows(ABC):
@@ -189,7 +190,7 @@ class PriorityRows(Rows):
     """A buffer that keeps the samples with the highest priority."""
 
     rescore = False
-    balanced = False
+    balanced: Balanced = False
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)

@@ -15,6 +15,7 @@ from rich.console import Console
 from river import drift
 
 from taskfree._core import validation
+from taskfree.defaults import STRENGTH
 from taskfree.how import MAS
 from taskfree.learner import Learner
 from taskfree.paper import runner, statistics
@@ -24,16 +25,20 @@ from taskfree.paper.streams.changing import ChangingStream
 from taskfree.paper.triggers import figures
 from taskfree.when import At, Every, Plateau, RelativePlateau, Trigger
 from taskfree.when.drift import Drift
+from taskfree.which import Hardest
 
 EVERY = 25
 """Steps between evaluations."""
+CAPACITY = 30
+"""Samples in the paper's buffer, which every setting has."""
 
 
 @dataclass(frozen=True)
 class TriggersConfig:
     """Eight different streams, learned with every trigger and many strengths.
 
-    The default learner has nothing to tune. The thresholds of the paper's Plateau are tuned on
+    All settings have the paper's buffer of the 30 hardest samples and the relative penalty. The
+    default trigger has nothing to tune. The thresholds of the paper's Plateau are tuned on
     other data of the same stream. The oracle knows where the stream changes.
     """
 
@@ -124,7 +129,8 @@ def run_one(job: TriggerJob) -> dict[str, Any]:
 
 def _learner(stream: ChangingStream, job: TriggerJob) -> Learner:
     """All settings start from the same weights and see the same batches."""
-    components: dict[str, Any] = {}
+    strength = STRENGTH if job.strength is None else job.strength
+    components: dict[str, Any] = {"how": MAS(strength, penalty="relative")}
     if job.setting == ONLINE:
         components["how"] = None
     elif job.thresholds is not None:
@@ -132,10 +138,14 @@ def _learner(stream: ChangingStream, job: TriggerJob) -> Learner:
         components["when"] = Plateau(window=5, mean=mean_threshold, variance=variance)
     elif job.setting in TRIGGERS:
         components["when"] = TRIGGERS[job.setting](stream)
-    if job.strength is not None:
-        components["how"] = MAS(job.strength, penalty="relative")
-    optimizer = torch.optim.SGD(stream.model.parameters(), lr=stream.lr)
-    return Learner(stream.model, optimizer, loss=stream.loss, repeats=stream.repeats, **components)
+    return Learner(
+        stream.model,
+        torch.optim.SGD(stream.model.parameters(), lr=stream.lr),
+        loss=stream.loss,
+        which=Hardest(CAPACITY),
+        repeats=stream.repeats,
+        **components,
+    )
 
 
 def _score(stream: ChangingStream, learner: Learner, environment: int) -> float:
