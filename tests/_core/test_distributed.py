@@ -66,7 +66,20 @@ def make(
 
 
 SETTINGS = {
-    "default": {},
+    "the paper's parts": {},
+    "the library's default": {
+        "when": lambda: "auto",
+        "which": lambda: "auto",
+        "how": lambda: "auto",
+        "repeats": 2,
+    },
+    "the library's default, small buffer": {
+        "when": lambda: "auto",
+        "how": lambda: "auto",
+        "which": lambda: Reservoir(20, seed=4, balanced="auto"),
+        "repeats": 3,
+        "lr": 0.5,
+    },
     "no buffer": {"which": None},
     "no importance": {"how": None},
     "balanced": {"which": lambda: Hardest(15, balanced=True), "when": lambda: Every(50)},
@@ -148,14 +161,14 @@ def assert_close(state, expected, tolerance=1e-12):
 def learn_all(rank, folder, ranks, names):
     for name in names:
         setting = SETTINGS[name]
-        learner = make(**setting, wrap=name == "default")
+        learner = make(**setting, wrap=name == "the paper's parts")
         numbers = trace(learner, rank, ranks, stream(LIMITS.get(name, (STEPS, 0))[0]))
         state = learner.state_dict() | {"reports": numbers}
         if rank == ranks - 1:
             save_file({key: value.clone() for key, value in state.items()}, folder / name)
 
 
-@pytest.mark.parametrize(("ranks", "names"), [(2, list(SETTINGS)), (3, ["default"])])
+@pytest.mark.parametrize(("ranks", "names"), [(2, list(SETTINGS)), (3, ["the library's default"])])
 def test_ranks_equal_one_process(tmp_path, ranks, names):
     cluster.run(learn_all, ranks, tmp_path, tmp_path, ranks, names)
     for name in names:
