@@ -419,6 +419,7 @@ def test_a_rank_that_ends_stops_the_job(tmp_path, end):
 import os, signal, sys, torch, torch.distributed as dist
 sys.path[:0] = {[str(HERE), str(HERE.parent)]!r}
 import test_distributed as t
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends the others: first hear what they say
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 learner = t.make()
