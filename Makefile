@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/ready
 SYSTEM := $(if $(CI),.venv/system)
 
-.PHONY: demo test docs tables results endless bench reliability clean
+.PHONY: demo test docs tables results methods endless bench reliability clean
 
 demo: $(READY)
 	$(BIN)/taskfree reproduce synthetic --seeds 4 --sweep-seeds 2 --out demo
@@ -35,6 +35,11 @@ results: $(READY)
 bench: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/speed.py
 	.venv-bench/bin/python benchmarks/ranks.py
+
+# The default against the methods of other libraries, by their own code: many hours. What is in
+# results/methods/results.json already is not repeated.
+methods: .venv-bench/ready
+	.venv-bench/bin/taskfree reproduce methods --methods taskfree replay paper online joint 'Avalanche ER' 'Avalanche MIR' 'Avalanche ER-ACE' 'Avalanche DER++' 'Avalanche CoPE' 'Avalanche RAR' 'Avalanche GSS' 'Avalanche A-GEM' 'Avalanche EWC' 'Avalanche MAS'
 
 # 1,000,000 time steps: memory and time per step stay flat
 endless: $(READY)

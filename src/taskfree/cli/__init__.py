@@ -27,6 +27,7 @@ usage: taskfree learn SOURCE --target COLUMN --state DIR    learn from a table, 
 experiments:
   synthetic    points in 4-D, two quadrants one after the other (section 4.1, Figures 2 and 3)
   triggers     when to consolidate and how strongly to regularize: eight streams, nine settings
+  methods      the default against other methods of continual learning: sixteen streams
   tv           an AlexNet learns the actors of a TV series by watching it (section 4.2)
   corridors    a drone learns to fly through four corridors (section 4.3, Figure 6)
   corridors10  ... through ten (the supplement)
@@ -65,6 +66,7 @@ COMMANDS = {
 EXPERIMENTS = {
     "synthetic": Command("taskfree.paper.synthetic.experiment", "SyntheticConfig", "paper"),
     "triggers": Command("taskfree.paper.triggers.experiment", "TriggersConfig", "paper"),
+    "methods": Command("taskfree.paper.methods.experiment", "MethodsConfig", "paper"),
     "tv": Command("taskfree.paper.tv.experiment", "TVConfig", "paper"),
     "corridors": Command("taskfree.paper.corridors.experiment", "CorridorsConfig", "paper"),
     "corridors10": Command("taskfree.paper.corridors.experiment", "TenCorridorsConfig", "paper"),
