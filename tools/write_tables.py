@@ -5,18 +5,22 @@
 
 import re
 
-from tables import library, paper
+from tables import library, methods, paper
 from tables.markdown import ROOT
 
 DOCS = ROOT / "docs"
 TABLES = {
-    "results": (ROOT / "README.md", library.readme),
+    "results": (DOCS / "paper.md", library.three_experiments),
     "synthetic": (DOCS / "method.md", paper.synthetic),
     "speed": (DOCS / "speed.md", library.speed_targets),
     "reliability": (DOCS / "reliability.md", library.reliability),
     "triggers": (DOCS / "triggers.md", library.trigger_scores),
     "means": (DOCS / "triggers.md", library.trigger_means),
     "targets": (DOCS / "triggers.md", library.trigger_targets),
+    "readme methods": (ROOT / "README.md", methods.readme),
+    "methods": (DOCS / "methods.md", methods.means),
+    "methods by stream": (DOCS / "methods.md", methods.by_stream),
+    "methods short": (DOCS / "methods.md", methods.short),
     "defaults": (DOCS / "learn.md", library.learn_defaults),
     "rows": (DOCS / "learn.md", library.rows_per_second),
     "streams": (DOCS / "learn.md", library.real_streams),

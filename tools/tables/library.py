@@ -219,8 +219,8 @@ def adapters():
     return table(["library", "extra", "plain", "with taskfree", "accuracy on"], lines)
 
 
-def readme():
-    """Online learning, replay, ours and joint learning in three experiments: the first page."""
+def three_experiments():
+    """Online learning, replay, continual and joint learning in three experiments."""
     ball, corridors, tv = (summary(name) for name in ("synthetic", "corridors10", "tv"))
     balanced = "balanced accuracy"
 
@@ -229,7 +229,7 @@ def readme():
         return [text, online, replay, f"**{ours}**", joint]
 
     return table(
-        ["final accuracy (%)", "online", "online + replay", "taskfree", "shuffled"],
+        ["final accuracy (%)", "online", "online + replay", "continual", "shuffled"],
         [
             row("points in 4-D from two quadrants, 20 seeds",
                 ball["online, no buffer"]["total"], ball["online"]["total"],

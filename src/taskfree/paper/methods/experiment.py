@@ -139,10 +139,13 @@ def run(config: MethodsConfig) -> dict[str, Any]:
 
 
 def _fits(method: str, stream: str, memory: int, config: MethodsConfig) -> bool:
-    """Whether a run makes sense: without memory once; the paper's replays all that it holds."""
+    """Whether a run makes sense: without memory, once; within what a method can do.
+
+    The paper's replays all that it holds. The code of GSS stops if it holds less than a batch.
+    """
     if method in NO_MEMORY and memory != config.memories[0]:
         return False
-    if method == PAPER and memory > 500:
+    if (method == PAPER and memory > 500) or (method == "Avalanche GSS" and memory < 100):
         return False
     return method not in peers.PEERS or not _is_regression(stream)
 
@@ -262,21 +265,17 @@ def claims(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]], memory: int) -> list[list[str]]:
-    """Final scores as text: one line per method, one column per stream, and the study's mean."""
+    """Final scores as text: one line per stream, one column per method, and the means."""
     rows = [row for row in rows if row["memory"] in (memory, 0)]
-    streams = [name for name in STREAMS if any(row["stream"] == name for row in rows)]
     found = {(row["method"], row["stream"]): row["final"] for row in rows}
-    lines = [["", *streams, "mean of the study's eight", "mean of all"]]
-    for method in [name for name in METHODS if any(row["method"] == name for row in rows)]:
-        cells = [found.get((method, stream)) for stream in streams]
-        lines.append(
-            [
-                method,
-                *(statistics.text(cell) if cell else "" for cell in cells),
-                _mean(found, method, STUDY),
-                _mean(found, method, streams),
-            ]
-        )
+    streams = [name for name in STREAMS if any(row["stream"] == name for row in rows)]
+    methods = [name for name in METHODS if any(row["method"] == name for row in rows)]
+    lines = [["", *methods]]
+    for stream in streams:
+        cells = [found.get((method, stream)) for method in methods]
+        lines.append([stream, *(statistics.text(cell) if cell else "" for cell in cells)])
+    for name, names in {"mean of the study's eight": STUDY, "mean of all": streams}.items():
+        lines.append([name, *(_mean(found, method, names) for method in methods)])
     return lines
 
 
