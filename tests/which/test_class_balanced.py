@@ -54,3 +54,38 @@ def test_targets_that_are_not_labels_are_refused():
     buffer = ClassBalanced(5)
     with pytest.raises(ValueError, match=r"one label per sample, got float32\[2\]; pass class"):
         buffer.check(torch.zeros(3), torch.zeros(3, 2))
+
+
+class Slow(ClassBalanced):
+    """Sorts all samples in every update."""
+
+    def _any_enters(self, priority):
+        return True
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=5, max_size=40),
+    st.integers(1, 12), st.booleans(), st.integers(0, 3),
+)  # fmt: skip
+def test_samples_that_cannot_be_kept_are_let_go_without_sorting(steps, capacity, halves, seed):
+    buffers = [kind(capacity, replay=2, seed=seed) for kind in (ClassBalanced, Slow)]
+    for number, labels in enumerate(steps):
+        y = torch.tensor(labels) > 2 if halves else torch.tensor(labels)
+        for buffer in buffers:
+            joint, _ = buffer.join(torch.arange(len(y)) + 10 * number, y)
+            buffer.update(torch.zeros(len(joint)))
+        fast, slow = (buffer.state_dict() for buffer in buffers)
+        assert fast.keys() == slow.keys()
+        assert all(torch.equal(fast[name], slow[name]) for name in fast)
+
+
+def test_most_updates_of_a_full_buffer_do_not_sort():
+    buffer, sorted_in = ClassBalanced(30), []
+    best_last = buffer._best_last
+    buffer._best_last = lambda priority: sorted_in.append(1) or best_last(priority)
+    for step in range(2000):
+        joint, _ = buffer.join(torch.arange(5), torch.arange(5) % 4)
+        buffer.update(torch.zeros(len(joint)))
+        if step == 999:
+            sorted_in.clear()
+    assert len(sorted_in) < 100

@@ -7,7 +7,14 @@ from torch import Tensor
 
 from taskfree._core import validation
 from taskfree._core.batch import Batch
-from taskfree.which.balance import Balanced, are_labels, check_labels, share_equally
+from taskfree.which.balance import (
+    Balanced,
+    Shares,
+    are_labels,
+    check_labels,
+    share_equally,
+    shares,
+)
 from taskfree.which.drawn import DrawnRows
 
 
@@ -49,6 +56,8 @@ class Reservoir(DrawnRows):
         super().__init__(capacity, replay, seed)
         choices: tuple[Balanced, ...] = (True, False, "auto")
         self.balanced = validation.choice("balanced", balanced, choices)
+        self._shares: Shares | None = None
+        """What each label has of the full buffer; None when that has changed."""
 
     def check(self, inputs: Batch, targets: Batch) -> None:
         """Raise, and change nothing, if such samples cannot be held beside the present ones."""
@@ -70,8 +79,18 @@ class Reservoir(DrawnRows):
         return targets if by_label and isinstance(targets, Tensor) else None
 
     def _any_enters(self, priority: Tensor) -> bool:
-        return self._labels() is not None or super()._any_enters(priority)
+        labels, held = self._labels(), self.capacity
+        if labels is None:
+            return super()._any_enters(priority)
+        if self._shares is None:
+            self._shares = shares(labels[:held], priority[:held])
+        return self._shares.may_let_in(labels[held : len(priority)], priority[held:])
 
     def _best_last(self, priority: Tensor) -> Tensor:
+        self._shares = None
         best_last, labels = super()._best_last(priority), self._labels()
         return best_last if labels is None else share_equally(best_last, labels[: len(priority)])
+
+    def _clear(self) -> None:
+        super()._clear()
+        self._shares = None
