@@ -111,6 +111,7 @@ NEEDS = {
     "data": ("tyro",),
     "synthetic": ("tyro", "rich", "matplotlib"),
     "triggers": ("tyro", "rich", "matplotlib", "river"),
+    "methods": ("tyro", "rich", "matplotlib"),
     "tv": ("tyro", "rich", "matplotlib", "av", "cv2", "supervision", "trackers"),
     "corridors": ("tyro", "rich", "matplotlib", "gymnasium", "mujoco"),
     "corridors10": ("tyro", "mujoco"),
