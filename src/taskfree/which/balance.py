@@ -87,7 +87,8 @@ def shares(labels: Tensor, priority: Tensor) -> Shares:
     >>> found.counts, found.may_let_in(torch.tensor([7]), torch.tensor([0.2]))
     (tensor([1, 2]), False)
     """
-    known, numbers, counts = _sortable(labels).unique(return_inverse=True, return_counts=True)
+    own = _sortable(labels)
+    known, numbers, counts = torch.unique(own, return_inverse=True, return_counts=True)
     lowest = priority.new_full((len(known),), torch.inf)
     lowest = lowest.scatter_reduce(0, numbers, priority, "amin")
     most = int(counts.max())
