@@ -72,6 +72,13 @@ def test_settings_are_chosen_on_other_data(finished):
     assert used == [best] * 4
 
 
+def test_a_peer_that_is_not_installed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"methods Avalanche ER need Avalanche, .*make methods"):
+        methods.run(replace(SMALL, methods=("taskfree", "Avalanche ER"), out=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
 def row(method, seed, final, running=0.5):
     measures = dict.fromkeys(methods.MEASURES, 0.0)
     return measures | {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -110,6 +111,12 @@ def run_one(job: MethodJob) -> dict[str, Any]:
 
 def run(config: MethodsConfig) -> dict[str, Any]:
     """Choose the settings, run everything, and publish the results."""
+    theirs = [name for name in config.methods if name in peers.PEERS]
+    if theirs and find_spec("avalanche") is None:
+        raise ValueError(
+            f"methods {', '.join(theirs)} need Avalanche, which is not installed: run `make "
+            "methods` in a clone of the repository, or pip install 'taskfree[avalanche]'"
+        )
     config.out.mkdir(parents=True, exist_ok=True)
     known = files.read_json(config.out / "results.json") or {}
     kept = known.get("runs", []) if known.get("versions") == versions() else []

@@ -8,12 +8,10 @@ from typing import Any, TypeAlias
 
 import torch
 
-from taskfree.how import MAS
 from taskfree.learner import Learner
 from taskfree.paper.methods.watching import Predict, Watcher
 from taskfree.paper.streams.changing import ChangingStream
-from taskfree.when import Plateau
-from taskfree.which import Hardest, Reservoir
+from taskfree.which import Reservoir
 
 Setting: TypeAlias = dict[str, Any]
 Method: TypeAlias = Callable[[ChangingStream, int, int, Setting, Watcher], Predict]
@@ -31,7 +29,10 @@ def online(
 def joint(
     stream: ChangingStream, memory: int, seed: int, setting: Setting, watcher: Watcher
 ) -> Predict:
-    """The same loop on the same samples in random order: nothing ever changes."""
+    """The same loop on the same samples in random order: nothing ever changes.
+
+    Its running score means little: it is on batches of which some samples were learned before.
+    """
     del memory, setting
     columns = [torch.cat(column) for column in zip(*stream.batches, strict=True)]
     order = torch.randperm(len(columns[0]), generator=torch.Generator().manual_seed(seed))
@@ -54,13 +55,7 @@ def paper(
 ) -> Predict:
     """The paper's learner; its thresholds and strength are the setting."""
     del seed
-    return _learn(
-        stream,
-        watcher,
-        when=Plateau(window=5, mean=setting["mean"], variance=setting["variance"]),
-        which=Hardest(memory),
-        how=MAS(setting["strength"], penalty="gradient"),
-    )
+    return _learn(stream, watcher, Learner.paper, capacity=memory, **setting)
 
 
 def taskfree(
@@ -71,11 +66,14 @@ def taskfree(
     return _learn(stream, watcher, which=Reservoir(memory, seed=seed, balanced="auto"))
 
 
-def _learn(stream: ChangingStream, watcher: Watcher, **components: Any) -> Predict:
+def _learn(
+    stream: ChangingStream,
+    watcher: Watcher,
+    make: Callable[..., Learner] = Learner,
+    **options: Any,
+) -> Predict:
     optimizer = torch.optim.SGD(stream.model.parameters(), lr=stream.lr)
-    learner = Learner(
-        stream.model, optimizer, loss=stream.loss, repeats=stream.repeats, **components
-    )
+    learner = make(stream.model, optimizer, loss=stream.loss, repeats=stream.repeats, **options)
     for step, (x, y) in enumerate(stream.batches):
         watcher.before(step, learner.predict)
         learner.learn(x, y)
