@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from samples import STEPS, offer
 from taskfree.which import ClassBalanced, Reservoir
+from taskfree.which.balance import share_equally
+from taskfree.which.rows import to_front
 
 
 @given(STEPS, st.integers(1, 12))
@@ -56,19 +58,23 @@ def test_targets_that_are_not_labels_are_refused():
         buffer.check(torch.zeros(3), torch.zeros(3, 2))
 
 
-class Slow(ClassBalanced):
-    """Sorts all samples in every update."""
+class Sorted(ClassBalanced):
+    """Sorts all samples by label and priority in every update."""
 
-    def _any_enters(self, priority):
-        return True
+    def _choose(self, priority):
+        order = priority.argsort(stable=True)
+        best_last = share_equally(order, self._targets[: len(priority)])
+        return to_front(best_last[-self.capacity :])
 
 
 @given(
     st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=5, max_size=40),
     st.integers(1, 12), st.booleans(), st.integers(0, 3),
 )  # fmt: skip
-def test_samples_that_cannot_be_kept_are_let_go_without_sorting(steps, capacity, halves, seed):
-    buffers = [kind(capacity, replay=2, seed=seed) for kind in (ClassBalanced, Slow)]
+def test_what_is_kept_is_what_sorting_by_label_and_priority_would_keep(
+    steps, capacity, halves, seed
+):
+    buffers = [kind(capacity, replay=2, seed=seed) for kind in (ClassBalanced, Sorted)]
     for number, labels in enumerate(steps):
         y = torch.tensor(labels) > 2 if halves else torch.tensor(labels)
         for buffer in buffers:
@@ -79,13 +85,18 @@ def test_samples_that_cannot_be_kept_are_let_go_without_sorting(steps, capacity,
         assert all(torch.equal(fast[name], slow[name]) for name in fast)
 
 
-def test_most_updates_of_a_full_buffer_do_not_sort():
-    buffer, sorted_in = ClassBalanced(30), []
-    best_last = buffer._best_last
-    buffer._best_last = lambda priority: sorted_in.append(1) or best_last(priority)
-    for step in range(2000):
-        joint, _ = buffer.join(torch.arange(5), torch.arange(5) % 4)
-        buffer.update(torch.zeros(len(joint)))
-        if step == 999:
-            sorted_in.clear()
-    assert len(sorted_in) < 100
+def test_a_failed_step_leaves_no_trace_in_what_is_kept():
+    buffers = [ClassBalanced(6, seed=3) for _ in range(2)]
+    for step in range(30):
+        x, y = torch.arange(4) + 10 * step, torch.arange(4) % 3
+        for buffer in buffers:
+            joint, _ = buffer.join(x, y)
+            if step == 10 and buffer is buffers[1]:  # as a learner undoes a step that fails
+                before = vars(buffer).copy()
+                columns = [column.clone() for column in (buffer._inputs, buffer._targets)]
+                buffer.update(torch.ones(len(joint)))
+                vars(buffer).update(before)
+                buffer._inputs.copy_(columns[0])
+                buffer._targets.copy_(columns[1])
+            buffer.update(torch.zeros(len(joint)))
+    assert buffers[0].inputs.tolist() == buffers[1].inputs.tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -55,44 +55,6 @@ def share_equally(best_last: Tensor, labels: Tensor) -> Tensor:
     best_first = best_last.flip(0)
     rank = _rank_within_label(_sortable(labels)[best_first])
     return best_first[rank.argsort(stable=True)].flip(0)
-
-
-class Shares(NamedTuple):
-    """What each label has of a full buffer, so that most new samples can be let go at a glance."""
-
-    labels: Tensor
-    """Each label once, in order."""
-    counts: Tensor
-    """How many samples of it are held."""
-    lowest: Tensor
-    """The lowest priority among them."""
-    most: int
-    """The largest of the counts."""
-    last: float
-    """The lowest priority among the samples of labels with that many."""
-
-    def may_let_in(self, labels: Tensor, priority: Tensor) -> bool:
-        """Whether any of these new samples might be kept, and not only let go again."""
-        labels = _sortable(labels)
-        at = torch.searchsorted(self.labels, labels).clamp_(max=len(self.labels) - 1)
-        counts = torch.where(self.labels[at] == labels, self.counts[at], 0)
-        enters = (priority >= self.lowest[at]) | (priority >= self.last) | (counts < self.most - 1)
-        return bool(enters.any())
-
-
-def shares(labels: Tensor, priority: Tensor) -> Shares:
-    """What each label has of a buffer that holds samples of these labels and priorities.
-
-    >>> found = shares(torch.tensor([5, 7, 7]), torch.tensor([0.3, 0.4, 0.9]))
-    >>> found.counts, found.may_let_in(torch.tensor([7]), torch.tensor([0.2]))
-    (tensor([1, 2]), False)
-    """
-    own = _sortable(labels)
-    known, numbers, counts = torch.unique(own, return_inverse=True, return_counts=True)
-    lowest = priority.new_full((len(known),), torch.inf)
-    lowest = lowest.scatter_reduce(0, numbers, priority, "amin")
-    most = int(counts.max())
-    return Shares(known, counts, lowest, most, float(lowest[counts == most].min()))
 
 
 def _sortable(labels: Tensor) -> Tensor:

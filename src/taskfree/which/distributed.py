@@ -13,7 +13,7 @@ from taskfree._core.distributed import Processes, ProcessGroup
 from taskfree._core.serialization import pack, unpack
 from taskfree.which.balance import are_labels
 from taskfree.which.buffer import Buffer
-from taskfree.which.rows import Rows
+from taskfree.which.rows import Rows, to_front
 
 
 def distribute(buffer: Buffer | None, processes: Processes) -> Buffer | None:
@@ -125,7 +125,7 @@ class DistributedBuffer(Rows):
         self.whole.update(losses)
         keep = torch.isin(self._joined, self._stand_ins()).nonzero().flatten()
         numbers = self._joined.clone()
-        self._move_to_front(keep, [numbers])
+        self._move(to_front(keep), [numbers])
         self._numbers = numbers[: len(keep)]
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from taskfree._core.batch import Batch
 from taskfree.which.balance import check_labels, share_equally
-from taskfree.which.rows import PriorityRows
+from taskfree.which.rows import NO_MOVES, Moves, PriorityRows
 
 
 class Hardest(PriorityRows):
@@ -46,8 +46,11 @@ class Hardest(PriorityRows):
         del new
         return losses
 
-    def _any_enters(self, priority: Tensor) -> bool:
-        return bool(self.balanced) or super()._any_enters(priority)
+    def _choose(self, priority: Tensor) -> Moves:
+        held, full = priority[: self.capacity], len(self) == self.capacity
+        if full and not self.balanced and priority[self.capacity :].max() < held.min():
+            return NO_MOVES
+        return super()._choose(priority)
 
     def _best_last(self, priority: Tensor) -> Tensor:
         hardest_last = super()._best_last(priority)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 import torch
 from torch import Tensor
 
 from taskfree._core import validation
 from taskfree._core.batch import Batch
-from taskfree.which.balance import (
-    Balanced,
-    Shares,
-    are_labels,
-    check_labels,
-    share_equally,
-    shares,
-)
+from taskfree.which.balance import Balanced, are_labels, check_labels
 from taskfree.which.drawn import DrawnRows
+from taskfree.which.ranking import Ranking
+from taskfree.which.rows import NO_MOVES, Moves
 
 
 class Reservoir(DrawnRows):
@@ -56,8 +53,8 @@ class Reservoir(DrawnRows):
         super().__init__(capacity, replay, seed)
         choices: tuple[Balanced, ...] = (True, False, "auto")
         self.balanced = validation.choice("balanced", balanced, choices)
-        self._shares: Shares | None = None
-        """What each label has of the full buffer; None when that has changed."""
+        self._ranking: Ranking | None = None
+        """Of the held samples, if it is up to date."""
 
     def check(self, inputs: Batch, targets: Batch) -> None:
         """Raise, and change nothing, if such samples cannot be held beside the present ones."""
@@ -70,27 +67,52 @@ class Reservoir(DrawnRows):
         drawn = self._random(lambda g: torch.rand(new, dtype=torch.float64, generator=g))
         return torch.cat([self._priority, drawn]) if len(self) else drawn
 
-    def _labels(self) -> Tensor | None:
-        """The labels that share the capacity, if any do."""
+    def _labels(self, rows: slice) -> Sequence[Hashable]:
+        """The labels of some samples; one for all where labels do not share the capacity."""
         targets = self._targets
         by_label = self.balanced is True or (
             self.balanced == "auto" and targets is not None and are_labels(targets)
         )
-        return targets if by_label and isinstance(targets, Tensor) else None
+        if by_label and isinstance(targets, Tensor):
+            found: list[Hashable] = targets[rows].tolist()
+            return found
+        return (None,) * (rows.stop - rows.start)
 
-    def _any_enters(self, priority: Tensor) -> bool:
-        labels, held = self._labels(), self.capacity
-        if labels is None:
-            return super()._any_enters(priority)
-        if self._shares is None:
-            self._shares = shares(labels[:held], priority[:held])
-        return self._shares.may_let_in(labels[held : len(priority)], priority[held:])
+    def _choose(self, priority: Tensor) -> Moves:
+        """The moves that sorting all samples by label and priority would lead to."""
+        held, joined = len(self), len(priority)
+        labels = self._labels(slice(held, joined))
+        new = list(zip(labels, priority[held:].tolist(), range(held, joined), strict=True))
+        if self._ranking is None or self._ranking.of is not self._all_priorities:
+            self._ranking = Ranking(self._labels(slice(0, held)), self._priority.tolist())
+        ranking, ranking.of = self._ranking, None
+        goes = []
+        for number, (label, value, row) in enumerate(new):
+            full = held + number - len(goes) >= self.capacity
+            if not full or ranking.takes(label, value):
+                ranking.add(label, value, row)
+                if full:
+                    goes.append(ranking.remove_last())
+            else:
+                goes.append(row)
+        gone = set(goes)
+        moves = self._fill(ranking, [sample for sample in new if sample[2] not in gone], goes)
+        ranking.of = priority
+        return moves
 
-    def _best_last(self, priority: Tensor) -> Tensor:
-        self._shares = None
-        best_last, labels = super()._best_last(priority), self._labels()
-        return best_last if labels is None else share_equally(best_last, labels[: len(priority)])
+    def _fill(
+        self, ranking: Ranking, new: list[tuple[Hashable, float, int]], goes: list[int]
+    ) -> Moves:
+        """Move new samples that stay into the places of held ones that go."""
+        comes = [sample for sample in new if sample[2] >= self.capacity]
+        if not comes:
+            return NO_MOVES
+        comes.sort(key=lambda sample: (-ranking.rank(*sample), sample[1]))
+        places = sorted(row for row in goes if row < self.capacity)
+        for sample, place in zip(comes, places, strict=True):
+            ranking.move(*sample, to=place)
+        return torch.tensor([row for *_, row in comes]), torch.tensor(places)
 
     def _clear(self) -> None:
         super()._clear()
-        self._shares = None
+        self._ranking = None

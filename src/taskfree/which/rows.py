@@ -6,7 +6,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,6 +15,11 @@ from taskfree._core import batch, validation
 from taskfree._core.batch import Batch, Recalled
 from taskfree._core.serialization import pack, unpack
 from taskfree.which.balance import Balanced
+
+
+Moves: TypeAlias = tuple[Tensor, Tensor]
+"""Rows, and the rows that they are moved to."""
+NO_MOVES: Moves = (torch.empty(0, dtype=torch.long),) * 2
 
 
 class Rows(ABC):
@@ -172,18 +177,26 @@ class Rows(ABC):
             index = torch.cat([drawn, torch.arange(held, joined)])
         return batch.take(self._inputs, index), batch.take(self._targets, index)
 
-    def _move_to_front(self, keep: Tensor, numbers: list[Tensor]) -> None:
-        """Move the rows to keep to the front, each into the place of one that goes."""
-        count, goes = len(keep), torch.ones(len(keep), dtype=torch.bool)
-        comes = keep[keep >= count]
+    def _move(self, moves: Moves, numbers: list[Tensor]) -> None:
+        """Move samples, and what is known of them in `numbers`, to other rows."""
+        comes, places = moves
         if len(comes):
-            goes[keep[keep < count]] = False
-            places = goes.nonzero().flatten()
             parts = (self._inputs, self._targets, self._outputs and [*self._outputs, self._times])
             rows = [batch.tensors(part) for part in parts if part is not None]
             for column in (*itertools.chain(*rows), *numbers):
                 new = column.index_select(0, comes.to(column.device))
                 column.index_copy_(0, places.to(column.device), new)
+
+
+def to_front(keep: Tensor) -> Moves:
+    """Moves that bring the rows to keep to the front, each into the place of one that goes.
+
+    >>> to_front(torch.tensor([0, 3, 2]))
+    (tensor([3]), tensor([1]))
+    """
+    count, goes = len(keep), torch.ones(len(keep), dtype=torch.bool)
+    goes[keep[keep < count]] = False
+    return keep[keep >= count], goes.nonzero().flatten()
 
 
 class PriorityRows(Rows):
@@ -219,9 +232,9 @@ class PriorityRows(Rows):
         """The indices of all held and new rows, the best last; of equal ones the newer."""
         return priority.argsort(stable=True)
 
-    def _any_enters(self, priority: Tensor) -> bool:
-        """Whether a full buffer takes any of the new samples; mostly it does not."""
-        return bool(priority[self.capacity :].max() >= priority[: self.capacity].min())
+    def _choose(self, priority: Tensor) -> Moves:
+        """Which rows to move to the front so that those to keep are there."""
+        return to_front(self._best_last(priority)[-self.capacity :])
 
     def update(self, losses: Tensor) -> None:
         """Choose among the held samples and the new ones, given the losses of those joined last."""
@@ -232,10 +245,10 @@ class PriorityRows(Rows):
             known[self._drawn] = losses[:count]
             losses = torch.cat([known, losses[count:]])
         priority = self._priorities(losses, losses.shape[0] - self._held)
-        if self._held < self.capacity or self._any_enters(priority):
-            keep = self._best_last(priority)[-self.capacity :]
-            self._move_to_front(keep, [losses] if priority is losses else [losses, priority])
-            self._held = len(keep)
+        self._move(
+            self._choose(priority), [losses] if priority is losses else [losses, priority]
+        )
+        self._held = min(self.capacity, len(losses))
         self._all_losses, self._all_priorities = losses, priority
 
     def state_dict(self) -> dict[str, Tensor]:
