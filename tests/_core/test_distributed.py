@@ -105,7 +105,7 @@ SETTINGS = {
     },
     "outputs are held": {
         "which": lambda: Reservoir(40, replay=9, seed=4),
-        "how": lambda: [Teacher(2.0, decay=0.9), MAS(0.01, penalty="relative")],
+        "how": lambda: [Teacher(2.0, outputs=0.9, weights=0.9), MAS(0.01, penalty="relative")],
         "repeats": 3,
         "when": lambda: Every(60),
     },

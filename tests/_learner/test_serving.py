@@ -21,7 +21,7 @@ def make(model=None, how="teacher", lr=0.1, **options):
     torch.manual_seed(0)
     if model is None:
         model = nn.Sequential(nn.Linear(3, 20), nn.ReLU(), nn.Linear(20, 2))
-    how = Teacher(decay=0.95) if how == "teacher" else how
+    how = Teacher(weights=0.95) if how == "teacher" else how
     options = {"which": Reservoir(50), "when": None, "loss": CROSS_ENTROPY} | options
     return Learner(model, torch.optim.SGD(model.parameters(), lr=lr), how=how, **options)
 
@@ -84,9 +84,9 @@ def test_the_mean_of_both_may_answer():
 def test_losses_are_those_before_learning_and_discounted():
     learner = make(which=None)
     expected = [0.0] * 3
-    for step in range(12):
+    for step in range(20):
         x, y = samples()
-        if step % 4 == 0:
+        if step % 8 == 0:
             with torch.no_grad():
                 model, teacher = learner.model(x), learner.how.attach(learner.model)(x)
             now = [CROSS_ENTROPY(o, y).mean() for o in (teacher, (teacher + model) / 2, model)]

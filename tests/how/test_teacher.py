@@ -68,7 +68,7 @@ class Literal:
                     known = self.outputs.get(tuple(xs[row].tolist()))
                     average, share = outputs[row].detach(), 1.0
                     if known is not None:
-                        average, share = known[0], 1 - self.teacher.decay ** (now - known[1])
+                        average, share = known[0], 1 - self.teacher.outputs ** (now - known[1])
                     if self.scales is not None:
                         c = self.teacher.strength * self.scales[1] / (2 * self.scales[0])
                         away = (outputs[row] - average).square().sum()
@@ -79,9 +79,9 @@ class Literal:
                     )
             self.model.zero_grad()
             objective.backward()
-            if replayed:
+            if replayed and (self.scales is None or self.gradient_steps % 4 == 0):
                 old = self.scales or new
-                self.scales = tuple(a + (b - a) / 20 for a, b in zip(old, new, strict=True))
+                self.scales = tuple(a + 0.2 * (b - a) for a, b in zip(old, new, strict=True))
             with torch.no_grad():
                 for value in self.model.parameters():
                     value -= learner.optimizer.param_groups[0]["lr"] * value.grad
@@ -89,7 +89,7 @@ class Literal:
         self.buffer.update(losses.detach())
         self.outputs |= said
         self.time_steps += 1
-        share = max(1 - self.teacher.decay**learner.repeats, 1 / (self.time_steps + 1))
+        share = max(1 - self.teacher.weights**learner.repeats, 1 / (self.time_steps + 1))
         with torch.no_grad():
             for a, b in zip(self.average.parameters(), self.model.parameters(), strict=True):
                 a += share * (b - a)
@@ -112,7 +112,7 @@ def regression(outputs, targets):
     ids=["reservoir", "hardest", "recent", "balanced"],
 )
 def test_it_equals_its_definition(loss, repeats, which):
-    teacher = Teacher(strength=1.5, decay=0.9)
+    teacher = Teacher(strength=1.5, outputs=0.9, weights=0.8)
     learner = make(which=which(), how=teacher, repeats=repeats, loss=loss)
     literal = Literal(learner, teacher)
     for x, y in stream(40):
@@ -299,8 +299,9 @@ def test_outputs_of_another_shape_are_remembered_anew():
     ("arguments", "message"),
     [
         ({"strength": -1}, "strength must be"),
-        ({"decay": 1.0}, r"decay must be below 1, got 1\.0; 0\.99 is the default"),
-        ({"decay": -0.1}, "decay must be"),
+        ({"outputs": 1.0}, r"outputs must be below 1, got 1\.0; 0\.99 averages over about 100"),
+        ({"weights": 1.0}, r"weights must be below 1, got 1\.0; 0\.99 averages over about 100"),
+        ({"weights": -0.1}, "weights must be"),
     ],
 )
 def test_invalid_arguments(arguments, message):

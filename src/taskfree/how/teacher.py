@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -18,18 +19,20 @@ from taskfree._core.distributed import process_group
 from taskfree._core.model import named_tensors, unwrap
 from taskfree._core.serialization import add_prefix, take_prefix
 
-MEMORY = 20
-"""About how many gradient steps the scales of losses and gradients are averaged over."""
+EVERY = 4
+"""Gradient steps between measurements of the scales of losses and gradients."""
+SHARE = 0.2
+"""The weight of a measurement in their discounted means."""
 
 
 class Teacher:
     """Keeps knowledge in function space: replayed samples are held to what the model said of them.
 
-    Two moving averages over the gradient steps, of the same `decay`. The *outputs* for each sample
-    in the buffer are averaged whenever it is replayed, and the model is held to that average: c
-    times the squared distance is added to the sample's loss. This needs no further forward pass.
-    The *weights* are averaged too: `network` is the model with averaged weights, which predicts
-    better than the last weights wherever the stream does not change.
+    Two moving averages over the gradient steps. The *outputs* for each sample in the buffer are
+    averaged whenever it is replayed, and the model is held to that average: c times the squared
+    distance is added to the sample's loss. This needs no further forward pass. The *weights* are
+    averaged too: `network` is the model with averaged weights, which predicts better than the last
+    weights wherever the stream does not change.
 
     The weight c = strength * E|dL/do|^2 / (2 E L), with the gradients dL/do of the loss at the
     outputs, has the units of the loss over those of the outputs squared. So neither the scale of
@@ -44,8 +47,9 @@ class Teacher:
 
     Args:
         strength: how hard outputs are held; it has no units.
-        decay: the weight of the past in both averages, per gradient step. At the start it is
-            lower, so that the network is the mean of all weights so far.
+        outputs: the weight of the past in the averaged outputs, per gradient step.
+        weights: the weight of the past in the averaged weights, per gradient step. At the start it
+            is lower, so that they are the mean of all weights so far.
 
     >>> model = nn.Linear(2, 1)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -60,13 +64,14 @@ class Teacher:
     True
     """
 
-    def __init__(self, strength: float = 1.0, decay: float = 0.99) -> None:
+    def __init__(
+        self, strength: float = 0.5, outputs: float = 0.998, weights: float = 0.995
+    ) -> None:
         self.strength = validation.number(
             "strength", strength, least=0, hint="0 only averages the weights"
         )
-        self.decay = validation.number("decay", decay, least=0)
-        if self.decay >= 1:
-            raise ValueError(f"decay must be below 1, got {decay!r}; 0.99 is the default")
+        self.outputs = _memory("outputs", outputs)
+        self.weights = _memory("weights", weights)
         self.importance: dict[str, Tensor] = {}
         self.anchor: dict[str, Tensor] = {}
         self.network: nn.Module | None = None
@@ -109,29 +114,33 @@ class Teacher:
             return None
         here, total, parts = recalled.here, recalled.total, batch.output_tensors(outputs)
         said = [part.detach()[:here].to(_at_least_single(part.dtype)) for part in parts]
-        measured = [vector_norm(losses.detach()[:here], 1) / total]
-        measured += [losses.new_zeros(())] * len(parts)
-        self._measured = (*self._measured, measured)
-        known, average = self._average(said, recalled)
-        for number, (part, now, before) in enumerate(zip(parts, said, known, strict=True), 1):
+        pulls, average = self._towards_average(said, recalled)
+        measured: list[Tensor] | None = None
+        if self._steps % EVERY == 0 or not self._scales:
+            measured = [vector_norm(losses.detach()[:here], 1) / total]
+            measured += [losses.new_zeros(())] * len(parts)
+            self._measured = (*self._measured, measured)
+        for number, (part, pull) in enumerate(zip(parts, pulls, strict=True), 1):
             if part.requires_grad:
-                pull = (now - before).mul_(self._pull(number) / total)
                 hold = partial(_hold, measured, number, total, pull)
                 part.register_hook(hold)  # type: ignore[no-untyped-call]  # torch
         return average
 
-    def _average(self, said: list[Tensor], recalled: Recalled) -> tuple[list[Tensor], list[Tensor]]:
-        """The averages of the outputs before and after these; of samples without one, these."""
-        old, ages = recalled.outputs, recalled.ages
+    def _towards_average(
+        self, said: list[Tensor], recalled: Recalled
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """The pull on these outputs, and the averages with them; they are those of new samples."""
+        old, ages, total = recalled.outputs, recalled.ages, recalled.total
         if old is None or ages is None or list(map(_shape, old)) != list(map(_shape, said)):
-            return said, said
-        share = (1 - self.decay**ages).to(said[0])
-        known, average = [], []
-        for before, now in zip(old, said, strict=True):
-            own = share.view(-1, *[1] * (now.dim() - 1))
-            known.append(torch.where(own < 1, before, now))
-            average.append(torch.lerp(known[-1], now, own))
-        return known, average
+            return [torch.zeros_like(now) for now in said], said
+        share = torch.expm1(ages * math.log(self.outputs)).neg_().to(said[0])
+        known, pulls, average = (share < 1).to(said[0]), [], []  # not those of new samples
+        for number, (before, now) in enumerate(zip(old, said, strict=True), 1):
+            column = [-1, *[1] * (now.dim() - 1)]
+            away = now - before
+            average.append(torch.addcmul(before, share.view(column), away))
+            pulls.append(away.mul_((known * (self._pull(number) / total)).view(column)))
+        return pulls, average
 
     def _pull(self, number: int) -> float:
         """Twice the weight c of an output."""
@@ -147,7 +156,7 @@ class Teacher:
         process_group(model).sum_([found])
         new = tuple(found.tolist())
         old = self._scales if len(self._scales) == len(new) else new
-        self._scales = tuple(a + (b - a) / MEMORY for a, b in zip(old, new, strict=True))
+        self._scales = tuple(a + SHARE * (b - a) for a, b in zip(old, new, strict=True))
         self._measured = ()
 
     def after_step(self, model: nn.Module, optimizer: Optimizer) -> None:
@@ -161,7 +170,7 @@ class Teacher:
         del loss, buffer_loss
         network = self.attach(model)
         self._time_steps += 1
-        share = 1 - self.decay ** (self._steps - self._averaged)
+        share = 1 - self.weights ** (self._steps - self._averaged)
         share = max(share, 1 / (self._time_steps + 1))
         self._averaged = self._steps
         torch._foreach_lerp_(*self._pairs, share)
@@ -220,12 +229,27 @@ def _at_least_single(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
+def _memory(name: str, value: float) -> float:
+    """The weight of the past: above 0 and below 1.
+
+    >>> _memory("weights", 0.5)
+    0.5
+    """
+    number = validation.number(name, value, above=0)
+    if number >= 1:
+        raise ValueError(
+            f"{name} must be below 1, got {value!r}; 0.99 averages over about 100 gradient steps"
+        )
+    return number
+
+
 def _hold(
-    measured: list[Tensor], number: int, total: int, pull: Tensor, gradient: Tensor
+    measured: list[Tensor] | None, number: int, total: int, pull: Tensor, gradient: Tensor
 ) -> Tensor:
     """The gradient of an output with the pull in it; its own scale is measured on the way."""
     held = gradient.clone()
     own = held[: len(pull)]
-    measured[number] = total * vector_norm(own) ** 2
+    if measured is not None:
+        measured[number] = total * vector_norm(own) ** 2
     own += pull
     return held

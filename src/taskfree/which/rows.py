@@ -86,7 +86,7 @@ class Rows(ABC):
         if self._outputs is None:
             return Recalled(here, here)
         outputs = [column[rows] for column in self._outputs]
-        return Recalled(here, here, outputs, time - self._times[rows])
+        return Recalled(here, here, outputs, torch.rsub(self._times[rows], time))
 
     def remember(self, outputs: list[Tensor], time: int) -> None:
         """Remember outputs for the samples replayed last, from the next update on."""
