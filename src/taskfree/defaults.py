@@ -11,8 +11,6 @@ from taskfree.which import Buffer, Reservoir
 
 CAPACITY = 500
 """Samples in the buffer."""
-HOLD = 0.25
-"""How hard the outputs for replayed samples are held: see `Teacher`."""
 STRENGTH = 0.01
 """Strength of the relative penalty on parameters: see `MAS`."""
 COVER = 200
@@ -50,5 +48,5 @@ def regularizer(
     ['Teacher', 'MAS']
     """
     if given == "auto":
-        given = [Teacher(HOLD), MAS(STRENGTH, penalty="relative", cover=COVER)]
+        given = [Teacher(), MAS(STRENGTH, penalty="relative", cover=COVER)]
     return Several(given) if isinstance(given, list) else given

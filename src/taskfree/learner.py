@@ -38,7 +38,7 @@ OnBad: TypeAlias = Literal["raise", "skip"]
 class Learner:
     """Trains a model on a stream without task labels and without catastrophic forgetting.
 
-    Defaults: `when=Settled()`, `which=Reservoir(500, balanced="auto")` and `how=[Teacher(0.25),
+    Defaults: `when=Settled()`, `which=Reservoir(500, balanced="auto")` and `how=[Teacher(),
     MAS(0.01, penalty="relative", cover=200)]`. `Learner.paper` is the paper's own learner. Leave
     components out for baselines: `how=None` is experience replay, `which=None, how=None` is plain
     online learning, bit for bit.
