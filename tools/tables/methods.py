@@ -2,7 +2,7 @@
 
 from statistics import mean
 
-from tables.markdown import percent, results, table
+from tables.markdown import percent, points, results, table
 
 STUDY = (
     "two quadrants", "four quadrants", "drifting quadrants", "permuted images", "rotated images",
@@ -10,14 +10,14 @@ STUDY = (
 )  # fmt: skip
 
 
+COMPONENTS = ("taskfree", "replay", "paper", "online", "joint")
+"""Methods that are made of this library's components; the others are peers."""
+
+
 def _rows():
     rows = results("methods/results")["summary"]
-    order = ("taskfree", "replay", "paper")
-    methods = sorted(
-        dict.fromkeys(row["method"] for row in rows),
-        key=lambda name: order.index(name) if name in order else len(order),
-    )
-    return rows, methods
+    have = {row["method"] for row in rows}
+    return rows, [name for name in COMPONENTS if name in have]
 
 
 def means():
@@ -51,14 +51,81 @@ def by_stream():
     found = {(r["method"], r["stream"], r["memory"]): r["final"] for r in rows}
     streams = list(dict.fromkeys(row["stream"] for row in rows))
     from_study = [name for name in STUDY if name in streams]
+    best = {
+        row["stream"]: row
+        for row in results("methods/results")["best peers"]
+        if row["memory"] == 500
+    }
+
+    def peer(stream):
+        if stream not in best:
+            return ["", ""]
+        name = best[stream]["peer"].removeprefix("Avalanche ")
+        return [f"{percent(best[stream]['final'])} ({name})", percent(best[stream]["difference"])]
+
+    methods = [name for name in methods if any((name, s, 500) in found for s in streams)] + [
+        name for name in methods if any((name, s, 0) in found for s in streams)
+    ]
     lines = [
         [
             stream,
             *(percent(found.get((m, stream, 500)) or found.get((m, stream, 0))) for m in methods),
+            *peer(stream),
         ]
         for stream in [*from_study, *(name for name in streams if name not in from_study)]
     ]
-    return table(["", *methods], lines)
+    return table(["", *methods, "best of Avalanche", "taskfree above it"], lines)
+
+
+def peers():
+    """The methods of Avalanche with 500 samples: means over the streams that all have run."""
+    rows = [r for r in results("methods/results")["summary"] if r["memory"] in (0, 500)]
+    have = {(r["method"], r["stream"]): r for r in rows}
+    names = list(dict.fromkeys(r["method"] for r in rows))
+    others = [name for name in names if name not in COMPONENTS]
+    shared = [
+        stream
+        for stream in dict.fromkeys(r["stream"] for r in rows)
+        if all((name, stream) in have for name in others)
+    ]
+    lines = []
+    for name in names:
+        if all((name, stream) in have for stream in shared):
+            own = [have[name, stream] for stream in shared]
+            seeds = "/".join(map(str, sorted({row["seeds"] for row in own})))
+            running = "" if name == "joint" else _mean(own, "running", 100)
+            lines.append([
+                name, _mean(own, "final", 100), running, _mean(own, "forgetting", 100),
+                f"{mean(row['samples per step'][0] for row in own):.0f}",
+                _mean(own, "seconds", 1), seeds,
+            ])  # fmt: skip
+    lines.sort(key=lambda line: -float(line[1]))
+    heading = [
+        f"mean of {len(shared)} streams", "final", "running", "forgetting", "samples per time step",
+        "seconds", "seeds",
+    ]  # fmt: skip
+    return table(heading, lines, bold=lambda row: row[0] == "taskfree")
+
+
+def _mean(rows, measure, scale):
+    return f"{scale * mean(row[measure][0] for row in rows):.1f}"
+
+
+def averages():
+    """How the averages of outputs and weights were chosen."""
+    found = results("averages")
+    rows, settings = found["rows"], found["settings"]
+    sizes = sorted({row["memory"] for row in rows})
+    by_name = {(row["setting"], row["memory"]): row for row in rows}
+    lines = []
+    for name, values in settings.items():
+        own = [by_name.get((name, size)) for size in sizes]
+        memories = [f"{1 / (1 - value):.0f}" for value in values[1:]] if values else ["", ""]
+        scores = [f"{points(r['final'])} / {points(r['running'])}" if r else "" for r in own]
+        lines.append([name, f"{values[0]:g}" if values else "", *memories, *scores])
+    heading = ["", "strength", "outputs", "weights", *(f"{size} samples" for size in sizes)]
+    chosen = "slower outputs and weights"
+    return table(heading, lines, bold=lambda row: row[0] == chosen)
 
 
 def short():

@@ -76,7 +76,7 @@ class Reservoir(DrawnRows):
         if by_label and isinstance(targets, Tensor):
             found: list[Hashable] = targets[rows].tolist()
             return found
-        return (None,) * (rows.stop - rows.start)
+        return [None] * len(range(rows.start, rows.stop))
 
     def _choose(self, priority: Tensor) -> Moves:
         """The moves that sorting all samples by label and priority would lead to."""
@@ -86,7 +86,7 @@ class Reservoir(DrawnRows):
         if self._ranking is None or self._ranking.of is not self._all_priorities:
             self._ranking = Ranking(self._labels(slice(0, held)), self._priority.tolist())
         ranking, ranking.of = self._ranking, None
-        goes = []
+        goes = list[int]()
         for number, (label, value, row) in enumerate(new):
             full = held + number - len(goes) >= self.capacity
             if not full or ranking.takes(label, value):

@@ -16,7 +16,6 @@ from taskfree._core.batch import Batch, Recalled
 from taskfree._core.serialization import pack, unpack
 from taskfree.which.balance import Balanced
 
-
 Moves: TypeAlias = tuple[Tensor, Tensor]
 """Rows, and the rows that they are moved to."""
 NO_MOVES: Moves = (torch.empty(0, dtype=torch.long),) * 2
@@ -245,9 +244,7 @@ class PriorityRows(Rows):
             known[self._drawn] = losses[:count]
             losses = torch.cat([known, losses[count:]])
         priority = self._priorities(losses, losses.shape[0] - self._held)
-        self._move(
-            self._choose(priority), [losses] if priority is losses else [losses, priority]
-        )
+        self._move(self._choose(priority), [losses] if priority is losses else [losses, priority])
         self._held = min(self.capacity, len(losses))
         self._all_losses, self._all_priorities = losses, priority
 

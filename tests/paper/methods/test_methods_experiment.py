@@ -101,6 +101,16 @@ def test_falling_behind_replay_while_learning_is_told():
     assert found == {"waves, 30": [-0.03, 0.0]}
 
 
+def test_the_best_peer_is_compared_over_the_seeds_that_both_have():
+    ours = [row("taskfree", seed, final) for seed, final in enumerate((0.7, 0.8, 0.1))]
+    weaker = [row("Avalanche ER", seed, 0.5) for seed in range(2)]
+    better = [row("Avalanche DER++", seed, 0.6) for seed in range(2)]
+    (found,) = methods.best_peers(ours + weaker + better)
+    assert (found["stream"], found["memory"], found["peer"]) == ("waves", 30, "Avalanche DER++")
+    assert (found["seeds"], found["final"]) == (2, [0.6, 0.0])
+    assert found["difference"] == pytest.approx([0.15, 0.05])
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [

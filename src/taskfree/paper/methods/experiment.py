@@ -136,13 +136,15 @@ def run(config: MethodsConfig) -> dict[str, Any]:
         "methods",
         config,
         title="Methods of continual learning, with equal memory",
-        found={"summary": rows, "claims": claims(runs), "runs": runs},
+        found={
+            "summary": rows, "claims": claims(runs), "best peers": best_peers(runs), "runs": runs,
+        },
         tables={
             f"final score with {memory} samples (%), mean ± standard error": table(rows, memory)
             for memory in sorted({row["memory"] for row in rows} - {0})
         },
         figures={"memory.png": (figures.memory(rows), figures.CAPTION)},
-    )
+    )  # fmt: skip
 
 
 def _fits(method: str, stream: str, memory: int, config: MethodsConfig) -> bool:
@@ -243,24 +245,36 @@ def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def claims(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is asked of the default, with paired differences to plain replay over the seeds."""
+def _pairs(
+    runs: list[dict[str, Any]], first: str, second: str
+) -> dict[tuple[str, int], list[tuple[dict[str, Any], dict[str, Any]]]]:
+    """Runs of two methods with the same seed, by stream and memory."""
     by_name = {
         (one["method"], one["stream"], one["memory"], one["seed"]): one
         for one in runs
         if one["part"] == 0
     }
-    below, behind = dict[str, list[float]](), dict[str, list[float]]()
-    pairs: dict[tuple[str, int], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    found: dict[tuple[str, int], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     for (method, stream, memory, seed), one in by_name.items():
-        other = by_name.get((REPLAY, stream, memory, seed))
-        if method == OURS and other is not None:
-            pairs.setdefault((stream, memory), []).append((one, other))
+        other = by_name.get((second, stream, memory, seed))
+        if method == first and other is not None:
+            found.setdefault((stream, memory), []).append((one, other))
+    return found
+
+
+def _difference(
+    both: list[tuple[dict[str, Any], dict[str, Any]]], what: str = "final"
+) -> list[float]:
+    """The mean paired difference over the seeds, and its standard error."""
+    return statistics.mean_and_spread([a[what] - b[what] for a, b in both], "error")
+
+
+def claims(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is asked of the default, with paired differences to plain replay over the seeds."""
+    below, behind = dict[str, list[float]](), dict[str, list[float]]()
+    pairs = _pairs(runs, OURS, REPLAY)
     for (stream, memory), both in pairs.items():
-        final, running = (
-            statistics.mean_and_spread([a[what] - b[what] for a, b in both], "error")
-            for what in ("final", "running")
-        )
+        final, running = _difference(both), _difference(both, "running")
         if final[0] < -final[1]:
             below[f"{stream}, {memory}"] = final
         if running[0] < -0.02:
@@ -270,6 +284,26 @@ def claims(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "final score below plain replay by more than a standard error": below,
         "running score below plain replay by more than 2 points": behind,
     }
+
+
+def best_peers(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each stream and memory, the peer with the best mean final score, compared with ours."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for peer in peers.PEERS:
+        for (stream, memory), both in _pairs(runs, OURS, peer).items():
+            row = {
+                "stream": stream, "memory": memory, "peer": peer, "seeds": len(both),
+                "final": statistics.mean_and_spread([b["final"] for _, b in both], "error"),
+                "difference": _difference(both), "running": _difference(both, "running"),
+            }  # fmt: skip
+            best = found.setdefault((stream, memory), row)
+            found[stream, memory] = max(best, row, key=_final)
+    return list(found.values())
+
+
+def _final(row: dict[str, Any]) -> float:
+    mean: float = row["final"][0]
+    return mean
 
 
 def table(rows: list[dict[str, Any]], memory: int) -> list[list[str]]:

@@ -1,0 +1,96 @@
+"""How the default's averages of outputs and weights were chosen, on data that is not reported.
+
+The settings of `Teacher` on `part=1` of the streams of `taskfree reproduce methods`, beside plain
+replay. It writes results/averages.json. About 40 minutes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+
+from taskfree import MAS, Learner, Reservoir, Teacher
+from taskfree.paper import cache, publish, runner
+from taskfree.paper.methods.watching import Watcher
+from taskfree.paper.streams import STREAMS
+
+SETTINGS: dict[str, tuple[float, float, float] | None] = {
+    "replay": None,
+    "one memory": (0.25, 0.99, 0.99),
+    "slower outputs": (0.1, 0.998, 0.99),
+    "slower outputs and weights": (0.15, 0.999, 0.995),
+    "the same, harder": (0.5, 0.999, 0.995),
+    "the same, no penalty on weights": (0.15, 0.999, 0.995),
+}
+"""By name: strength, outputs and weights of the teacher."""
+FILE = Path("results/averages.json")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A setting on a stream with a memory and a seed."""
+
+    setting: str
+    stream: str
+    memory: int
+    seed: int
+
+
+def run_one(job: Job) -> dict[str, Any]:
+    """Learn the stream; the score at the end, and while learning."""
+    stream = STREAMS[job.stream](job.seed, 1)
+    torch.manual_seed(job.seed)
+    watcher = Watcher(stream)
+    optimizer = torch.optim.SGD(stream.model.parameters(), lr=stream.lr)
+    averages = SETTINGS[job.setting]
+    parts = [] if averages is None else [Teacher(*averages)]
+    if parts and "no penalty" not in job.setting:
+        parts.append(MAS(0.01, penalty="relative", cover=200))
+    learner = Learner(
+        stream.model, optimizer, loss=stream.loss, repeats=stream.repeats, how=parts or None,
+        which=Reservoir(job.memory, seed=job.seed, balanced="auto" if parts else False),
+    )  # fmt: skip
+    for step, (x, y) in enumerate(stream.batches):
+        watcher.before(step, learner.predict)
+        learner.learn(x, y)
+    found = watcher.finish(learner.predict)
+    return {**vars(job), "final": found["final"], "running": found["running"]}
+
+
+def main() -> None:
+    """Run every setting and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--memories", type=int, nargs="+", default=[30, 500])
+    parser.add_argument("--workers", type=int, default=None)
+    options = parser.parse_args()
+    jobs = [
+        Job(setting, stream, memory, seed)
+        for memory in options.memories
+        for setting in SETTINGS
+        if memory < 200 or "no penalty" not in setting  # there is none from 200 samples on
+        for stream in STREAMS
+        for seed in range(options.seeds)
+    ]
+    runs = runner.run_all(run_one, jobs, workers=options.workers, describe=lambda job: job.setting)
+    rows = [
+        {"setting": setting, "memory": memory}
+        | {what: round(mean(float(run[what]) for run in own), 4) for what in ("final", "running")}
+        for memory in options.memories
+        for setting in SETTINGS
+        if (own := [r for r in runs if (r["setting"], r["memory"]) == (setting, memory)])
+    ]
+    content = {
+        "command": f"python benchmarks/averages.py --seeds {options.seeds}",
+        "versions": cache.versions(), "settings": SETTINGS, "rows": rows, "runs": runs,
+    }  # fmt: skip
+    publish.write_results(FILE, content)
+
+
+if __name__ == "__main__":
+    main()
