@@ -19,7 +19,7 @@ class Rollback:
     `begin` saves what a forward pass may change: the modules' buffers, the random generators and
     the attributes of `components`. `save_parameters` adds what an optimizer step changes. It costs
     one pass over the parameters, so it is called only where something can fail after that step.
-    Copies are allocated once and reused.
+    Copies are reused as long as successive steps need them.
 
     >>> model = nn.Linear(1, 1)
     >>> rollback = Rollback([model], torch.optim.SGD(model.parameters()), components=[])
@@ -45,6 +45,8 @@ class Rollback:
 
     def begin(self) -> None:
         """Save everything but the parameters and the optimizer's state."""
+        if not self._parameters_saved:
+            self._changed = _Copies()  # the last step did without
         self._parameters_saved = False
         self._random = torch_state(self._first.device)
         self._attributes = [vars(component).copy() for component in self._components]

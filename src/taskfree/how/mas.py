@@ -51,7 +51,7 @@ class MAS:
         output: importance is the sensitivity of the `"squared"` norm of the output, or of its
             `"norm"`.
         cover: hold only what replay does not cover. With at least this many samples in the buffer
-            nothing is estimated or held. With fewer, the strength is multiplied, at each
+            nothing is estimated or held, and earlier estimates are forgotten. With fewer, the strength is multiplied, at each
             consolidation, by ((L_new / L_replayed - 1) / 32)^2, at most 1: samples that are learned
             by heart have a far lower loss than new ones and do not stand for the stream any more;
             samples that are not, do. None: always the full strength.
@@ -104,7 +104,10 @@ class MAS:
     def consolidate(self, model: nn.Module, inputs: Batch) -> None:
         """Update the importance on these inputs and anchor the parameters at their values."""
         self._clear_caches()
-        factor = self._uncovered(model, inputs)
+        if self._covered(model, inputs):
+            self.importance, self.anchor, self.consolidations, self.factor = {}, {}, 0, 0.0
+            return
+        factor = 1.0 if self.cover is None else _learned_by_heart(*self.losses)
         if not factor:
             self.factor = factor
             return
@@ -136,12 +139,11 @@ class MAS:
             factor,
         )
 
-    def _uncovered(self, model: nn.Module, inputs: Batch) -> float:
-        """The part of the strength that is left beside replay of these samples."""
+    def _covered(self, model: nn.Module, inputs: Batch) -> bool:
+        """Whether replay of these samples covers what there is to protect."""
         if self.cover is None:
-            return 1.0
-        held = sum(process_group(model).gather(lambda: batch.rows(inputs)))
-        return 0.0 if held >= self.cover else _learned_by_heart(*self.losses)
+            return False
+        return sum(process_group(model).gather(lambda: batch.rows(inputs))) >= self.cover
 
     def _check_shapes(self, parameters: Mapping[str, Tensor]) -> None:
         for name, old in self.importance.items():
