@@ -67,9 +67,12 @@ def step_rows(
 
     contestants = {
         "replay by hand": by_hand(copy.deepcopy(model), batches),
-        "taskfree, default": learner(),
-        "taskfree, replay alone": learner(which=Reservoir(CAPACITY), how=None),
-        "taskfree, with averaged weights": learner(which=Reservoir(CAPACITY), how=Teacher(0.0)),
+        "replay alone": learner(which=Reservoir(CAPACITY), how=None),
+        "with averaged weights, and who answers": learner(
+            which=Reservoir(CAPACITY), how=Teacher(strength=0)
+        ),
+        "with held outputs": learner(which=Reservoir(CAPACITY), how=Teacher()),
+        "the default: with a class-balanced buffer, and MAS": learner(),
     }
     for _ in range(CAPACITY // new + 1):  # fill the buffers
         for step in contestants.values():

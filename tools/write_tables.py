@@ -13,6 +13,7 @@ TABLES = {
     "results": (DOCS / "paper.md", library.three_experiments),
     "synthetic": (DOCS / "method.md", paper.synthetic),
     "speed": (DOCS / "speed.md", library.speed_targets),
+    "default step": (DOCS / "speed.md", library.default_step),
     "reliability": (DOCS / "reliability.md", library.reliability),
     "triggers": (DOCS / "triggers.md", library.trigger_scores),
     "means": (DOCS / "triggers.md", library.trigger_means),

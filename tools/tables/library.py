@@ -15,6 +15,18 @@ def _ratio(measure, network, contestant="taskfree", samples=None):
     )
 
 
+def default_step():
+    """A time step of the default, part by part, against replay by hand."""
+    rows = results("replay")["rows"]
+    found = {(row["contestant"], row["network"]): row["ratio"] for row in rows}
+    networks = [name for name in NETWORKS if any(row["network"] == name for row in rows)]
+    lines = [
+        [contestant, *(f"{found[contestant, name]:.2f}" for name in networks)]
+        for contestant in dict.fromkeys(row["contestant"] for row in rows)
+    ]
+    return table(["time step", *networks], lines, bold=lambda row: "default" in row[0])
+
+
 def speed_targets():
     """What was measured, the target, and whether it was met."""
     stream, every = _ratio("stream", "MLP", "proximal"), _ratio("stream", "MLP", "every step")

@@ -51,10 +51,10 @@ class MAS:
         output: importance is the sensitivity of the `"squared"` norm of the output, or of its
             `"norm"`.
         cover: hold only what replay does not cover. With at least this many samples in the buffer
-            nothing is estimated or held, and earlier estimates are forgotten. With fewer, the strength is multiplied, at each
-            consolidation, by ((L_new / L_replayed - 1) / 32)^2, at most 1: samples that are learned
-            by heart have a far lower loss than new ones and do not stand for the stream any more;
-            samples that are not, do. None: always the full strength.
+            nothing is estimated or held, and earlier estimates are forgotten. With fewer, the
+            strength is multiplied, at each consolidation, by ((L_new / L_replayed - 1) / 32)^2, at
+            most 1: samples that are learned by heart have a far lower loss than new ones and do not
+            stand for the stream any more; samples that are not, do. None: always the full strength.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -263,7 +263,7 @@ GRIDS: dict[str, list[Setting]] = {
     "Avalanche MIR": [{"subsample": n} for n in (100, 200)],
     "Avalanche ER-ACE": [{}],
     "Avalanche DER++": [
-        {"alpha": a, "beta": b} for a, b in ((0.1, 1.0), (0.3, 0.5), (0.3, 1.0), (1.0, 1.0))
+        {"alpha": a, "beta": b} for a, b in ((0.3, 0.5), (0.3, 1.0), (1.0, 1.0), (3.0, 1.0))
     ],
     "Avalanche GSS": [{"mem_strength": n, "rate": r} for n in (1, 5) for r in (1.0, 2.0)],
     "Avalanche CoPE": [{"T": t, "alpha": 0.99, "rate": r} for t in (0.1, 0.5) for r in (1.0, 2.0)],
