@@ -29,7 +29,7 @@ from taskfree.how import Teacher
 
 Steps: TypeAlias = Callable[[], int]
 """Tells how many time steps the learner has taken by now."""
-EVERY = 8
+EVERY = 4
 """Time steps between comparisons."""
 KEEP = 100
 """For how many time steps snapshots are published after a prediction that needed one."""

@@ -65,7 +65,7 @@ class Teacher:
     """
 
     def __init__(
-        self, strength: float = 0.15, outputs: float = 0.999, weights: float = 0.995
+        self, strength: float = 0.1, outputs: float = 0.998, weights: float = 0.99
     ) -> None:
         self.strength = validation.number(
             "strength", strength, least=0, hint="0 only averages the weights"
