@@ -84,20 +84,29 @@ def main() -> None:
     """Measure everything and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("results/replay.json"))
-    parser.add_argument("--quick", action="store_true", help="few repeats, no AlexNet")
+    parser.add_argument("--quick", action="store_true", help="few repeats")
+    parser.add_argument("--networks", nargs="+", default=["MLP", "Tiny v2", "AlexNet"])
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     few = 10 if options.quick else 1
-    rows = step_rows("MLP", networks.mlp(), torch.randn(2000, 4), 2, 20, 3000 // few)
-    images = torch.randn(100, 3, 128, 128)
-    rows += step_rows("Tiny v2", networks.tiny(), images, 3, 20, 40 // few)
-    if not options.quick:
-        large = torch.randn(64, 3, 224, 224)
-        rows += step_rows("AlexNet", networks.alexnet(), large, 100, 16, 8)
+    images, large = torch.randn(100, 3, 128, 128), torch.randn(64, 3, 224, 224)
+    cases = {
+        "MLP": (networks.mlp, torch.randn(2000, 4), 2, 20, 3000 // few),
+        "Tiny v2": (networks.tiny, images, 3, 20, 40 // few),
+        "AlexNet": (networks.alexnet, large, 100, 16, 8 // few + 1),
+    }
+    rows = []
+    for name in options.networks:
+        make, *case = cases[name]
+        rows += step_rows(name, make(), *case)
     for row in rows:
         print("  ".join(f"{value}" for value in row.values()))  # noqa: T201
-    content = {"command": "python benchmarks/replay.py", "versions": cache.versions(), "rows": rows}
+    content = {
+        "command": f"python benchmarks/replay.py --networks {' '.join(map(repr, options.networks))}",
+        "versions": cache.versions(),
+        "rows": rows,
+    }
     publish.write_results(options.out, content)
 
 
