@@ -102,8 +102,9 @@ def main() -> None:
         rows += step_rows(name, make(), *case)
     for row in rows:
         print("  ".join(f"{value}" for value in row.values()))  # noqa: T201
+    named = " ".join(map(repr, options.networks))
     content = {
-        "command": f"python benchmarks/replay.py --networks {' '.join(map(repr, options.networks))}",
+        "command": f"python benchmarks/replay.py --networks {named}",
         "versions": cache.versions(),
         "rows": rows,
     }
