@@ -102,7 +102,7 @@ def main() -> None:
         rows += step_rows(name, make(), *case)
     for row in rows:
         print("  ".join(f"{value}" for value in row.values()))  # noqa: T201
-    named = " ".join(map(repr, options.networks))
+    named = " ".join(map(repr, options.networks)) + " --quick" * options.quick
     content = {
         "command": f"python benchmarks/replay.py --networks {named}",
         "versions": cache.versions(),
