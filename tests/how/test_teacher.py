@@ -45,7 +45,20 @@ class Literal:
         self.buffer = copy.deepcopy(learner.which)
         self.outputs = {}  # of each sample, by its input: the average, and when
         self.scales = None
+        self.known_losses = []  # of each time step: of new and of replayed samples
         self.gradient_steps = self.time_steps = 0
+
+    def firmness(self):
+        """By the discounted means of the losses, each from its first value on."""
+        recent = usual = replayed = None
+        for new, old in self.known_losses:
+            recent = new if recent is None else 0.9 * recent + 0.1 * new
+            usual = new if usual is None else 0.99 * usual + 0.01 * new
+            if old is not None:
+                replayed = old if replayed is None else 0.99 * replayed + 0.01 * old
+        if replayed is None:
+            return 1.0
+        return min(10.0, usual / replayed) * min(1.0, usual / recent) ** 2
 
     def learn(self, x, y):
         learner, said = self.learner, {}
@@ -57,6 +70,9 @@ class Literal:
             losses = learner.loss(outputs, ys)
             objective = losses[replayed:].mean()
             now = self.gradient_steps + 1
+            if repeat == 0:
+                old = losses[:replayed].mean().item() if replayed else None
+                known_losses = losses[replayed:].mean().item(), old
             if replayed:
                 objective = objective + losses[:replayed].mean()
                 (gradient,) = torch.autograd.grad(losses.sum(), outputs, retain_graph=True)
@@ -70,7 +86,8 @@ class Literal:
                     if known is not None:
                         average, share = known[0], 1 - self.teacher.outputs ** (now - known[1])
                     if self.scales is not None:
-                        c = self.teacher.strength * self.scales[1] / (2 * self.scales[0])
+                        strength = self.teacher.strength * self.firmness()
+                        c = strength * self.scales[1] / (2 * self.scales[0])
                         away = (outputs[row] - average).square().sum()
                         objective = objective + c * away / replayed
                     said[tuple(xs[row].tolist())] = (
@@ -88,6 +105,7 @@ class Literal:
             self.gradient_steps = now
         self.buffer.update(losses.detach())
         self.outputs |= said
+        self.known_losses.append(known_losses)
         self.time_steps += 1
         share = max(1 - self.teacher.weights**learner.repeats, 1 / (self.time_steps + 1))
         with torch.no_grad():

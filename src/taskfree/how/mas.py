@@ -15,6 +15,8 @@ from taskfree._core.batch import Batch, Recalled
 from taskfree._core.distributed import process_group
 from taskfree._core.model import trainable, unwrap
 from taskfree._core.serialization import add_prefix, take_prefix
+from taskfree.how import by_heart
+from taskfree.how.by_heart import moved
 from taskfree.how.importance import Output, estimate
 
 Accumulate: TypeAlias = Literal["mean", "decay", "sum"]
@@ -22,8 +24,6 @@ Penalty: TypeAlias = Literal["relative", "proximal", "gradient"]
 
 MEMORY = 20
 """About how many time steps the losses of new and of replayed samples are averaged over."""
-LEARNED_BY_HEART = 32.0
-"""Replayed samples are, if the loss of new ones is higher by this many times theirs."""
 
 
 class MAS:
@@ -98,7 +98,8 @@ class MAS:
         """With `cover`, average the losses of new and of replayed samples."""
         del model
         if self.cover is not None:
-            self.losses = _moved(self.losses[0], loss), _moved(self.losses[1], buffer_loss)
+            new, replayed = self.losses
+            self.losses = moved(new, loss, MEMORY), moved(replayed, buffer_loss, MEMORY)
 
     @torch.no_grad()
     def consolidate(self, model: nn.Module, inputs: Batch) -> None:
@@ -107,7 +108,7 @@ class MAS:
         if self._covered(model, inputs):
             self.importance, self.anchor, self.consolidations, self.factor = {}, {}, 0, 0.0
             return
-        factor = 1.0 if self.cover is None else _learned_by_heart(*self.losses)
+        factor = 1.0 if self.cover is None else by_heart.share(*self.losses)
         if not factor:
             self.factor = factor
             return
@@ -259,25 +260,3 @@ class MAS:
         self.anchor = {name: t.clone() for name, t in take_prefix("anchor", state).items()}
         self.consolidations, self.factor, self.losses = consolidations, factor, (new, replayed)
         self._clear_caches()
-
-
-def _moved(mean: float, value: float) -> float:
-    """A discounted mean with another value in it.
-
-    >>> _moved(math.nan, 2.0), _moved(2.0, math.nan), _moved(2.0, 4.0)
-    (2.0, 2.0, 2.1)
-    """
-    if math.isnan(value):
-        return mean
-    return value if math.isnan(mean) else mean + (value - mean) / MEMORY
-
-
-def _learned_by_heart(new: float, replayed: float) -> float:
-    """How far replayed samples are learned by heart, from 0 to 1; 1 without any.
-
-    >>> _learned_by_heart(0.5, 0.5), _learned_by_heart(17.0, 1.0), _learned_by_heart(9.0, 0.1)
-    (0.0, 0.25, 1.0)
-    """
-    if math.isnan(replayed) or new >= (LEARNED_BY_HEART + 1) * max(0.0, replayed):
-        return 1.0
-    return max(0.0, (new / replayed - 1) / LEARNED_BY_HEART) ** 2

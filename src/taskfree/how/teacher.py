@@ -18,11 +18,14 @@ from taskfree._core.batch import Batch, Recalled
 from taskfree._core.distributed import process_group
 from taskfree._core.model import named_tensors, unwrap
 from taskfree._core.serialization import add_prefix, take_prefix
+from taskfree.how.by_heart import firmness, moved
 
 EVERY = 4
 """Gradient steps between measurements of the scales of losses and gradients."""
 SHARE = 0.2
 """The weight of a measurement in their discounted means."""
+RECENT, USUAL = 10, 100
+"""About how many time steps losses are averaged over."""
 
 
 class Teacher:
@@ -37,7 +40,10 @@ class Teacher:
     The weight c = strength * E|dL/do|^2 / (2 E L), with the gradients dL/do of the loss at the
     outputs, has the units of the loss over those of the outputs squared. So neither the scale of
     the loss nor that of the outputs matters, and any loss and any outputs will do: logits, numbers,
-    embeddings, a tuple of heads.
+    embeddings, a tuple of heads. It is multiplied by the loss of new samples over that of replayed
+    ones, at most 10: as the buffer is learned by heart, its labels teach less and these outputs
+    matter more. While the loss of new samples is above its mean, it is smaller by the square of
+    that ratio: something changes.
 
     One object belongs to one model. Frozen parameters are shared with it, not copied.
 
@@ -46,7 +52,8 @@ class Teacher:
     for general continual learning*, NeurIPS 2020.
 
     Args:
-        strength: how hard outputs are held; it has no units.
+        strength: how hard outputs are held while replayed samples are as hard as new ones; it has
+            no units.
         outputs: the weight of the past in the averaged outputs, per gradient step.
         weights: the weight of the past in the averaged weights, per gradient step. At the start it
             is lower, so that they are the mean of all weights so far.
@@ -87,6 +94,8 @@ class Teacher:
         """The discounted mean loss and, for each output, the squared norm of its gradient."""
         self._measured: tuple[list[Tensor], ...] = ()
         """The same of the last backward passes, on this rank."""
+        self._losses = (math.nan, math.nan, math.nan)
+        """The recent and the usual loss of new samples, and the usual one of replayed samples."""
 
     @torch.no_grad()
     def attach(self, model: nn.Module) -> nn.Module:
@@ -146,7 +155,7 @@ class Teacher:
         """Twice the weight c of an output."""
         if len(self._scales) <= number or not self._scales[0]:
             return 0.0
-        return self.strength * self._scales[number] / self._scales[0]
+        return self.strength * firmness(*self._losses) * self._scales[number] / self._scales[0]
 
     def after_backward(self, model: nn.Module) -> None:
         """Update the scales of losses and gradients."""
@@ -167,8 +176,12 @@ class Teacher:
     @torch.no_grad()
     def after_time_step(self, model: nn.Module, loss: float, buffer_loss: float) -> None:
         """Update the averaged weights, and buffers such as the statistics of batch norm."""
-        del loss, buffer_loss
         network = self.attach(model)
+        recent, usual, replayed = self._losses
+        self._losses = (
+            moved(recent, loss, RECENT), moved(usual, loss, USUAL),
+            moved(replayed, buffer_loss, USUAL),
+        )  # fmt: skip
         self._time_steps += 1
         share = 1 - self.weights ** (self._steps - self._averaged)
         share = max(share, 1 / (self._time_steps + 1))
@@ -189,6 +202,7 @@ class Teacher:
             "steps": torch.tensor(self._steps),
             "time_steps": torch.tensor(self._time_steps),
             "scales": torch.tensor(self._scales, dtype=torch.float64),
+            "losses": torch.tensor(self._losses, dtype=torch.float64),
         }
         averages = self._loaded
         if self.network is not None:
@@ -199,10 +213,14 @@ class Teacher:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a saved state."""
         steps, time_steps = int(state["steps"]), int(state["time_steps"])
-        scales = tuple(state["scales"].tolist())
+        scales, (recent, usual, replayed) = (
+            tuple(state["scales"].tolist()),
+            state["losses"].tolist(),
+        )
         averages = {name: t.clone() for name, t in take_prefix("average", state).items()}
         self._steps = self._averaged = steps
         self._time_steps, self._scales = time_steps, scales
+        self._losses = (recent, usual, replayed)
         self.network, self._loaded = None, averages
 
 
