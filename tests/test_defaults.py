@@ -22,7 +22,7 @@ def test_by_default_a_learner_uses_the_whole_method(options):
     assert (found.which.capacity, found.which.balanced, found.which.replay) == (500, "auto", None)
     teacher, mas = found.how.parts
     assert isinstance(teacher, Teacher)
-    assert (teacher.strength, teacher.outputs, teacher.weights) == (0.1, 0.998, 0.99)
+    assert (teacher.strength, teacher.outputs, teacher.weights) == (0.1, 0.999, 0.995)
     assert isinstance(mas, MAS)
     assert (mas.strength, mas.penalty, mas.cover) == (0.01, "relative", 200)
     assert (mas.accumulate, mas.output) == ("mean", "squared")

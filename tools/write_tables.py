@@ -22,7 +22,7 @@ TABLES = {
     "methods": (DOCS / "methods.md", methods.means),
     "methods by stream": (DOCS / "methods.md", methods.by_stream),
     "methods peers": (DOCS / "methods.md", methods.peers),
-    "averages": (DOCS / "methods.md", methods.averages),
+    "teacher": (DOCS / "methods.md", methods.teacher),
     "methods short": (DOCS / "methods.md", methods.short),
     "defaults": (DOCS / "learn.md", library.learn_defaults),
     "rows": (DOCS / "learn.md", library.rows_per_second),

@@ -111,9 +111,9 @@ def _mean(rows, measure, scale):
     return f"{scale * mean(row[measure][0] for row in rows):.1f}"
 
 
-def averages():
-    """How the averages of outputs and weights were chosen: the chosen one is in bold."""
-    found = results("averages")
+def teacher():
+    """How the default's teacher was chosen: the chosen one is in bold."""
+    found = results("teacher")
     runs, settings = found["runs"], found["settings"]
     cases = sorted({(run["stream"], run["memory"]) for run in runs})
     sizes = sorted({size for _, size in cases})
@@ -140,14 +140,13 @@ def averages():
     def final(setting):
         return mean(score(setting, "final", *case) for case in cases)
 
-    ours = [name for name in settings if name != "replay"]
-    chosen = min(ours, key=lambda name: (behind(name), -final(name)))
-    lines = []
+    chosen = min(settings, key=lambda name: (behind(name), -final(name)))
+    lines = [["plain replay", "", "", "", *(means("replay", size) for size in sizes), ""]]
     for name, values in settings.items():
-        memories = [f"{1 / (1 - value):.0f}" for value in values[1:]] if values else ["", ""]
+        memories = [f"{1 / (1 - values[what]):.0f}" for what in ("outputs", "weights")]
         lines.append([
-            name, f"{values[0]:g}" if values else "", *memories,
-            *(means(name, size) for size in sizes), str(behind(name)) if values else "",
+            name, f"{values['strength']:g}", *memories, *(means(name, size) for size in sizes),
+            str(behind(name)),
         ])  # fmt: skip
     heading = [
         "", "strength", "outputs", "weights", *(f"{size} samples" for size in sizes),

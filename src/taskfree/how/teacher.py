@@ -72,7 +72,7 @@ class Teacher:
     """
 
     def __init__(
-        self, strength: float = 0.1, outputs: float = 0.998, weights: float = 0.99
+        self, strength: float = 0.1, outputs: float = 0.999, weights: float = 0.995
     ) -> None:
         self.strength = validation.number(
             "strength", strength, least=0, hint="0 only averages the weights"
@@ -155,7 +155,12 @@ class Teacher:
         """Twice the weight c of an output."""
         if len(self._scales) <= number or not self._scales[0]:
             return 0.0
-        return self.strength * firmness(*self._losses) * self._scales[number] / self._scales[0]
+        return self.strength * self.firmness * self._scales[number] / self._scales[0]
+
+    @property
+    def firmness(self) -> float:
+        """How hard outputs are held now, as a multiple of `strength`."""
+        return firmness(*self._losses)
 
     def after_backward(self, model: nn.Module) -> None:
         """Update the scales of losses and gradients."""
