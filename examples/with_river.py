@@ -18,6 +18,7 @@ for name, model in {
     for x, y in samples:
         model.learn_one(x, y)
     accuracy = metrics.Accuracy()
+    model.in_order = False  # the tests are of any time
     for x, y in tests:
         accuracy.update(y, model.predict_one(x))
     print(f"{name}: {100 * accuracy.get():.0f} % of all digits")

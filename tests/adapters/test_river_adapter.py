@@ -77,9 +77,9 @@ def test_a_missing_target_raises_and_changes_nothing(make, y):
 
 def test_labels_keep_their_type():
     model = RiverClassifier()
-    for _ in range(20):
-        model.learn_one({"a": 0.0}, True)
-        model.learn_one({"a": 5.0}, False)
+    for number in range(60):
+        label = number % 3 > 0 or number % 5 == 0
+        model.learn_one({"a": 0.0 if label else 5.0}, label)
     assert model.predict_one({"a": 5.0}) is False
     assert set(model.predict_proba_one({"a": 0.0})) == {True, False}
 

@@ -88,7 +88,7 @@ def test_a_schema_is_stored_by_the_names_of_the_first_version():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
+        ({"batch_size": -1}, "batch_size must be an integer of at least 0, got -1"),
         ({"buffer_size": -1}, "buffer_size must be an integer of at least 0, got -1"),
         ({"lr": 0.0}, "lr must be above 0, got 0.0"),
         ({"strength": -1.0}, "strength must be finite and at least 0, got -1.0"),

@@ -25,18 +25,20 @@ def test_labels_continue_from_their_state():
 def test_numbers_are_standardized_and_restored():
     target = RegressionTarget()
     for values in ([10.0, 20.0], [30.0, 60.0]):
-        standardized = target.standardize(target.encode(values))
+        encoded = target.encode(values)
+        target.scaler.add(encoded[:, None], None)
+        standardized = target.standardize(encoded)
         assert torch.allclose(
             target.restore(standardized), torch.tensor(values).double(), atol=1e-5
         )
     assert float(target.scaler.mean) == 30
-    target.encode([1000.0], learn=False)
-    assert float(target.scaler.mean) == 30
+    target.encode([1000.0])
+    assert float(target.scaler.mean) == 30, "learned only once the row was predicted"
 
 
 def test_a_regression_target_continues_from_its_state():
     target, other = RegressionTarget(), RegressionTarget()
-    target.encode([10.0, 30.0])
+    target.scaler.add(target.encode([10.0, 30.0])[:, None], None)
     other.load_state_dict(target.state_dict())
     assert other.standardize(torch.tensor([40.0]).double()).item() == 2
 

@@ -112,9 +112,10 @@ class _RiverNetwork:
         buffer_size: int = DEFAULT.buffer_size,
         strength: float = DEFAULT.strength,
         features: int = 100,
+        in_order: bool = True,
         seed: int = DEFAULT.seed,
     ) -> None:
-        self.model, self.features = model, features
+        self.model, self.features, self.in_order = model, features, in_order
         self.lr, self.buffer_size, self.strength, self.seed = lr, buffer_size, strength, seed
         self._options = Options(lr=lr, buffer_size=buffer_size, strength=strength, seed=seed)
         self._encoder = FeatureEncoder(features)
@@ -143,7 +144,7 @@ class _RiverNetwork:
         elif y is None or y != y:
             raise ValueError(f"y must be a label, got {y!r}")
         row = self._encoder.encode(x)  # raises before anything has changed
-        self.network.learn(row[None], targets.encode([y]))
+        self.network.step(row[None], [y])
 
     def _row(self, x: Mapping[Hashable, Any]) -> Tensor:
         return self._encoder.encode(x, learn=False)[None]
@@ -159,6 +160,9 @@ class RiverClassifier(_RiverNetwork, base.Classifier):
         buffer_size: how many samples, a uniform sample of all, are kept for replay; 0 for none.
         strength: strength of the regularization, without units; 0 for none.
         features: how many different features get an input; later ones share some by a hash.
+        in_order: samples are predicted in the order in which they are learned, each before it is
+            learned, so that what the last ones said counts. If False, a sample may be of any time,
+            and the network alone answers, which remembers. It may be set at any time.
         seed: of the network's initial weights and of the choice of samples to keep.
 
     >>> model = RiverClassifier()
@@ -181,7 +185,9 @@ class RiverClassifier(_RiverNetwork, base.Classifier):
         labels: list[Any] = self.network.targets.names
         if not labels:
             return {}
-        return dict(zip(labels, self.network.probabilities(self._row(x))[0].tolist(), strict=True))
+        network, row = self.network, self._row(x)
+        found = network.next_probabilities(row) if self.in_order else network.probabilities(row)
+        return dict(zip(labels, found[0].tolist(), strict=True))
 
 
 class RiverRegressor(_RiverNetwork, base.Regressor):
@@ -198,4 +204,5 @@ class RiverRegressor(_RiverNetwork, base.Regressor):
 
     def predict_one(self, x: Mapping[Hashable, Any], **_: Any) -> float:
         """The value, in the units of the target."""
-        return float(self.network.predict(self._row(x)))
+        network, row = self.network, self._row(x)
+        return float(network.predict_next(row) if self.in_order else network.predict(row))

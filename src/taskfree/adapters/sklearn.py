@@ -30,7 +30,7 @@ from taskfree.tabular.targets import LabelEncoder
 
 __all__ = ["SklearnClassifier", "SklearnRegressor"]
 
-DEFAULT = Options(batch_size=10)
+DEFAULT = Options(batch_size=10, lr=0.01)
 
 
 class _SklearnNetwork(BaseEstimator):  # type: ignore[misc]  # sklearn has no types
@@ -100,6 +100,7 @@ class _SklearnNetwork(BaseEstimator):  # type: ignore[misc]  # sklearn has no ty
     def _options(self) -> Options:
         """The arguments, checked: scikit-learn sets them without calling the constructor."""
         validation.integer("random_state", self.random_state, least=0)
+        validation.integer("batch_size", self.batch_size, least=1)
         return Options(
             lr=self.lr,
             batch_size=self.batch_size,

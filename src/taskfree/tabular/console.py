@@ -96,7 +96,7 @@ class Console:
         if how is not None:
             table.add_row("consolidations", str(getattr(how, "consolidations", "")))
         self._rich.print(table)
-        self._rich.print(f"saved in {session.folder}; the same command continues from here")
+        self.say(f"saved in {session.folder}; the same command continues from here")
 
 
 def _memory() -> str:

@@ -21,6 +21,8 @@ from taskfree.tabular.values import RowError, is_missing
 
 __all__ = ["ImageEncoder", "TableEncoder"]
 
+MOST_KEYS = 4
+"""Experts go by this many columns of categories, the first ones."""
 OWN, SHARED = 50, 14
 """The first 50 categories of a column have an input each; later ones share 14 by a hash."""
 
@@ -64,6 +66,11 @@ class TableEncoder:
         self._gaps = [self.numbers.index(name) for name in gaps]
         self.scaler = RunningScaler(len(self.numbers))
         self.places: list[dict[str, int]] = [{} for _ in self.categories]
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns of categories that experts go by."""
+        return self.categories[:MOST_KEYS]
 
     @property
     def width(self) -> int:

@@ -89,8 +89,7 @@ class LearningLoop:
         before = [signal.signal(one, self._stop) for one in signals]
         try:
             with self.console:
-                size = self.session.schema.choices.batch_size
-                while not self._enough() and (rows := self.reader.take(size)):
+                while not self._enough() and (rows := self.reader.take(self._size())):
                     self._learn(rows)
                     self._evaluate_and_save_if_due(len(rows))
                     self.console.show(self.session)
@@ -105,6 +104,10 @@ class LearningLoop:
         self.console.summarize(self.session, self.timer, self.held_out)
         if self.reader.stopped:
             raise KeyboardInterrupt
+
+    def _size(self) -> int:
+        """How many rows the next time step has: by their number, the same after any interruption."""
+        return self.session.schema.choices.rows_per_step(self.session.progress.rows)
 
     def _stop(self, _: int, __: FrameType | None) -> None:
         self.reader.stopped = True

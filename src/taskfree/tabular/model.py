@@ -1,17 +1,36 @@
-"""A network that learns rows: classes that may appear at any time, or numbers."""
+"""What learns rows: a network, cheap experts beside it, and their mixture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from taskfree.grow import grow
-from taskfree.how import MAS
+from taskfree.how import MAS, Regularizer, Teacher
 from taskfree.learner import Learner
 from taskfree.observe.events import Report
+from taskfree.tabular.experts import (
+    Expert,
+    Frequencies,
+    KeyedAverage,
+    KeyedFrequencies,
+    LabelHistory,
+    LastValue,
+    LeastSquares,
+    LinearModel,
+    Mean,
+    RecentFrequencies,
+    RecentMean,
+    RecentNetwork,
+    Rows,
+    SameAsLast,
+    SoftmaxModel,
+    ValueHistory,
+)
+from taskfree.tabular.mixture import LabelMixture, ValueMixture
 from taskfree.tabular.options import Options
 from taskfree.tabular.scaler import RunningScaler, Standardize
 from taskfree.tabular.targets import LabelEncoder, RegressionTarget
@@ -21,9 +40,21 @@ __all__ = ["StreamModel", "Task"]
 
 Task: TypeAlias = Literal["classification", "regression"]
 
+NETWORK = "network"
+"""The name of the network among the experts."""
+REPLAY = 64
+"""Rows that are replayed in each step."""
+CHUNK = 64
+"""Rows of any time are predicted in chunks of this size."""
+COVER = 200
+"""From this many kept rows on, there is no penalty on the weights."""
+
 
 class StreamModel:
-    """A network with its learner, and the meaning of its outputs.
+    """A network with its learner, the experts beside it, and the meaning of its outputs.
+
+    A row is *next* if it comes right after those that were learned: then all experts answer, mixed
+    by how well they predicted lately. Of any other row the network alone is asked, which remembers.
 
     Args:
         task: `"classification"` or `"regression"`.
@@ -32,15 +63,18 @@ class StreamModel:
         inputs: how many inputs, or channels of an image, there are.
         outputs: how many classes are known already.
         scaler: the statistics of the inputs, if they are standardized by the network.
+        features: how many numbers a row has once its inputs are standardized and flattened.
+        keys: the names of the columns of categories that experts go by.
         options: how it learns.
 
     >>> from taskfree.tabular.networks import mlp
     >>> model = StreamModel("classification", mlp, inputs=2)
     >>> x = torch.tensor([[-1.0, 0.0], [1.0, 0.0]])
-    >>> for _ in range(50):
-    ...     _ = model.learn(x, model.targets.encode(["left", "right"]))
-    >>> [model.targets.names[at] for at in model.predict(x)]
-    ['left', 'right']
+    >>> for _ in range(100):
+    ...     answers, report = model.step(x, ["left", "right"])
+    >>> [model.targets.names[at] for at in answers], [model.targets.names[at] for at in
+    ...     model.predict(x)]
+    (['left', 'right'], ['left', 'right'])
     """
 
     def __init__(
@@ -51,6 +85,8 @@ class StreamModel:
         *,
         outputs: int = 0,
         scaler: RunningScaler | None = None,
+        features: int | None = None,
+        keys: Sequence[str] = (),
         options: Options | None = None,
     ) -> None:
         options = options or Options()
@@ -69,38 +105,183 @@ class StreamModel:
                 "model has no linear layer: the last one is the output layer, which grows with the "
                 "classes"
             )
-        if scaler is not None:
-            model = nn.Sequential(Standardize(scaler), model)
+        self._standardize = None if scaler is None else Standardize(scaler)
+        if self._standardize is not None:
+            model = nn.Sequential(self._standardize, model)
         loss = nn.CrossEntropyLoss(reduction="none")
         size = options.buffer_size
         self.learner = Learner(
             model,
             torch.optim.Adam(model.parameters(), lr=options.lr, fused=True),
             loss=_SmoothL1(self.targets) if isinstance(self.targets, RegressionTarget) else loss,
-            which=Reservoir(size, replay=size, seed=options.seed) if size else None,
-            how=MAS(options.strength, penalty="relative") if options.strength else None,
+            which=Reservoir(size, replay=REPLAY, seed=options.seed) if size else None,
+            how=_regularizers(options),
         )
+        self._make_experts(inputs if features is None else features, keys, options.seed)
+
+    def _make_experts(self, features: int, keys: Sequence[str], seed: int) -> None:
+        self.history: LabelHistory | ValueHistory
+        self.mixture: LabelMixture | ValueMixture
+        experts: list[Expert]
+        if isinstance(self.targets, RegressionTarget):
+            scaler = self.targets.scaler
+            self.history = ValueHistory(scaler)
+            keyed = [
+                KeyedAverage(key, at, scaler, last)
+                for at, key in enumerate(keys)
+                for last in (False, True)
+            ]
+            experts = [
+                Mean(scaler), LastValue(), RecentMean(), LinearModel(scaler), LeastSquares(scaler),
+                *keyed, RecentNetwork(features + self.history.width, scaler, seed),
+            ]  # fmt: skip
+        else:
+            self.history, counts = LabelHistory(), Frequencies()
+            experts = [
+                counts, SameAsLast(counts), RecentFrequencies(counts), SoftmaxModel(adaptive=True),
+                SoftmaxModel(adaptive=False),
+                *(KeyedFrequencies(key, at, counts) for at, key in enumerate(keys)),
+                RecentNetwork(features + self.history.width, None, seed),
+            ]  # fmt: skip
+        self.experts = experts
+        self.names = [NETWORK, *(expert.name for expert in experts)]
+        """The names of the experts, the network's first."""
+        regression = isinstance(self.targets, RegressionTarget)
+        self.mixture = (ValueMixture if regression else LabelMixture)(len(self.names))
+        self._scores = torch.zeros(len(self.names), dtype=torch.float64)
+        self._count = 0
+
+    def step(
+        self, inputs: Tensor, targets: Sequence[Any], keys: Sequence[Sequence[str | None]] = ()
+    ) -> tuple[Tensor, Report]:
+        """Predict each row before its target is known, then learn them all.
+
+        Args:
+            inputs: of rows that come next, in their order.
+            targets: as `targets` has read them.
+            keys: by column, the categories of the rows.
+
+        Returns:
+            The class index of each row, -1 if none is known yet; or its value. And the report of
+            the learner.
+        """
+        before = len(getattr(self.targets, "names", ()))
+        encoded = self.targets.encode(targets)
+        rows = Rows(self._features(inputs), self.history.look(encoded), keys)
+        said = self._say(inputs, rows, before)
+        report = self.learn(inputs, encoded)
+        answers = self._label(self.mixture.score(said, encoded))
+        self._add_scores(said, encoded)
+        for expert in self.experts:
+            expert.learn(rows, encoded)
+        self.history.learn(encoded)
+        return answers, report
+
+    def _features(self, inputs: Tensor) -> Tensor:
+        with torch.no_grad():
+            return (self._standardize(inputs) if self._standardize else inputs).flatten(1).float()
+
+    def _say(self, inputs: Tensor, rows: Rows, classes: int) -> list[Tensor]:
+        """What the network and each expert say of rows."""
+        outputs: Tensor = self.learner.predict(inputs)
+        if isinstance(self.targets, RegressionTarget):
+            network = self.targets.restore(outputs[:, 0])
+        else:
+            network = outputs[:, :classes].double().softmax(1)
+        return [network, *(expert.predict(rows) for expert in self.experts)]
 
     def learn(self, inputs: Tensor, targets: Tensor) -> Report:
-        """Learn from samples whose targets `targets` has encoded."""
-        if isinstance(self.targets, LabelEncoder) and len(self.targets.names) > self._outputs:
+        """Learn rows that `targets` has encoded, in any order, by the network alone."""
+        if isinstance(self.targets, RegressionTarget):
+            self.targets.scaler.add(targets[:, None], None)
+        elif len(self.targets.names) > self._outputs:
             grow(self.learner, len(self.targets.names))
             self._outputs = len(self.targets.names)
         return self.learner.learn(inputs, targets)
 
+    def _label(self, answers: Tensor) -> Tensor:
+        """The most probable class of each row, -1 if none is known yet; or its value."""
+        if answers.dim() == 1:
+            return answers
+        return answers.argmax(1) if answers.shape[1] else torch.full((len(answers),), -1)
+
+    def _add_scores(self, said: list[Tensor], targets: Tensor) -> None:
+        self._count += len(targets)
+        found = torch.stack([self._label(each) for each in said])
+        scores = (found - targets).abs() if found.is_floating_point() else found == targets
+        self._scores += scores.sum(1)
+
+    @property
+    def score_by_expert(self) -> dict[str, float]:
+        """The accuracy, or the mean absolute error, of each expert over all rows so far."""
+        return dict(zip(self.names, (self._scores / max(1, self._count)).tolist(), strict=True))
+
+    @property
+    def trust(self) -> dict[str, float]:
+        """The weight of each expert in the next answer, the highest first."""
+        pairs = zip(self.names, self.mixture.weights, strict=True)
+        return dict(sorted(pairs, key=lambda pair: -pair[1]))
+
+    def predict_next(self, inputs: Tensor, keys: Sequence[Sequence[str | None]] = ()) -> Tensor:
+        """The same as `predict`, by the mixture, for rows right after those that were learned."""
+        return self._label(self._mix(inputs, keys))
+
+    def next_probabilities(
+        self, inputs: Tensor, keys: Sequence[Sequence[str | None]] = ()
+    ) -> Tensor:
+        """The probability of each class, for rows right after those that were learned."""
+        return self._mix(inputs, keys)
+
+    def _mix(self, inputs: Tensor, keys: Sequence[Sequence[str | None]]) -> Tensor:
+        rows = Rows(self._features(inputs), self.history.now(len(inputs)), keys)
+        classes = len(getattr(self.targets, "names", ()))
+        return self.mixture.answer(self._say(inputs, rows, classes))
+
     def predict(self, inputs: Tensor) -> Tensor:
-        """The class index of each sample, -1 if none is known yet; or its value."""
-        outputs: Tensor = self.learner.predict(inputs)
+        """The class index of each row by the network, -1 if none is known yet; or its value."""
         if isinstance(self.targets, RegressionTarget):
-            return self.targets.restore(outputs[:, 0])
-        if not self.targets.names:
-            return torch.full((len(inputs),), -1)
-        return outputs.argmax(1)
+            return self.targets.restore(self._outputs_of(inputs)[:, 0])
+        return self._label(self.probabilities(inputs))
 
     def probabilities(self, inputs: Tensor) -> Tensor:
-        """The probability of each class learned so far."""
-        outputs: Tensor = self.learner.predict(inputs)
-        return outputs.double().softmax(1)
+        """The probability of each class learned so far, by the network."""
+        assert isinstance(self.targets, LabelEncoder)
+        return self._outputs_of(inputs)[:, : len(self.targets.names)].double().softmax(1)
+
+    def _outputs_of(self, inputs: Tensor) -> Tensor:
+        """The network's outputs, in chunks of one size: those of a row do not depend on others."""
+        chunks = []
+        for chunk in inputs.split(CHUNK):
+            padded = torch.cat([chunk, chunk[:1].expand(CHUNK - len(chunk), *chunk.shape[1:])])
+            outputs: Tensor = self.learner.predict(padded)
+            chunks.append(outputs[: len(chunk)])
+        return torch.cat(chunks)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the experts have learned, and how far each is trusted; the learner has its own."""
+        return {
+            "history": self.history.state_dict(),
+            "mixture": self.mixture.state_dict(),
+            "experts": [expert.state_dict() for expert in self.experts],
+            "scores": self._scores,
+            "count": self._count,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self.history.load_state_dict(state["history"])
+        self.mixture.load_state_dict(state["mixture"])
+        for expert, saved in zip(self.experts, state["experts"], strict=True):
+            expert.load_state_dict(saved)
+        self._scores, self._count = state["scores"].clone(), state["count"]
+
+
+def _regularizers(options: Options) -> list[Regularizer] | None:
+    """A teacher with a buffer, and MAS with a strength; None without either."""
+    parts: list[Regularizer] = [Teacher()] if options.buffer_size else []
+    if options.strength:
+        parts.append(MAS(options.strength, penalty="relative", cover=COVER))
+    return parts or None
 
 
 class _SmoothL1:

@@ -25,6 +25,7 @@ class RunningScaler:
 
     def __init__(self, columns: int) -> None:
         self.count, self.mean, self.squares = torch.zeros(3, columns, dtype=torch.float64)
+        self._measure()
 
     def add(self, values: Tensor, missing: Tensor | None) -> None:
         """Take more rows; where `missing` is true there is no value."""
@@ -41,12 +42,12 @@ class RunningScaler:
         self.mean = self.mean + away * share
         self.squares = self.squares + squares + away * away * self.count * share
         self.count = total
+        self._measure()
 
-    @property
-    def std(self) -> Tensor:
-        """The standard deviation of each column; 1 where it is unknown or 0."""
+    def _measure(self) -> None:
         variance = self.squares / self.count.clamp_min(1)
-        return torch.where(variance > 1e-24, variance, 1.0).sqrt_()
+        self.std = torch.where(variance > 1e-24, variance, 1.0).sqrt_()
+        """The standard deviation of each column; 1 where it is unknown or 0."""
 
     def standardize(self, values: Tensor) -> Tensor:
         """Values in standard deviations from the mean, clipped to plus or minus 8."""
@@ -62,6 +63,7 @@ class RunningScaler:
         self.count, self.mean, self.squares = (
             state[name].clone() for name in ("count", "mean", "squares")
         )
+        self._measure()
 
 
 class Standardize(nn.Module):

@@ -70,6 +70,7 @@ class Session:
             "inputs": self.inputs,
             "targets": self.targets,
             "learner": self.learner,
+            "model": self.model,
             "metric": self.metric,
             "log": self.log,
             "read": self.progress,
@@ -79,11 +80,14 @@ class Session:
         choices = self.schema.choices
         torch.manual_seed(choices.seed)
         default = networks.cnn if choices.image else networks.mlp
+        images = isinstance(self.inputs, ImageEncoder)
         return StreamModel(
             self.schema.task,
             networks.load(choices.model) if choices.model else default,
-            3 if isinstance(self.inputs, ImageEncoder) else self.inputs.width,
+            3 if images else self.inputs.width,
             outputs=known,
+            features=3 * choices.size**2 if images else None,
+            keys=[] if images else self.inputs.keys,
             options=choices,
         )
 
@@ -106,14 +110,18 @@ class Session:
     def learn(self, rows: Sequence[tuple[Any, Any, str | None]]) -> Report:
         """Predict rows that could be read, score the predictions, then learn: test, then train."""
         xs, ys, environments = zip(*rows, strict=True)
-        inputs = self.inputs.encode(xs)
-        predicted = self.predict(inputs)
-        targets = self.targets.encode(ys)
+        inputs, keys = self.inputs.encode(xs), self._keys(xs)
+        predicted, report = self.model.step(inputs, ys, keys)
         named = None if self._environment is None else environments
-        self.metric.update(predicted, targets, named)
-        report = self.model.learn(inputs, targets)
+        self.metric.update(predicted, self.targets.encode(ys), named)
         self.log(report)
         return report
+
+    def _keys(self, rows: Sequence[Any]) -> Sequence[Sequence[str | None]]:
+        """By column, the categories that experts go by."""
+        if isinstance(self.inputs, ImageEncoder):
+            return ()
+        return [[row[1][at] for row in rows] for at in range(len(self.inputs.keys))]
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The class index of each row, -1 if none is known yet; or its value."""

@@ -66,6 +66,7 @@ class RegressionTarget:
 
     >>> target = RegressionTarget()
     >>> values = target.encode([target.read("1"), target.read("3")])
+    >>> target.scaler.add(values[:, None], None)
     >>> target.standardize(values), target.restore(target.standardize(values))
     (tensor([-1.,  1.]), tensor([1., 3.], dtype=torch.float64))
     """
@@ -87,10 +88,8 @@ class RegressionTarget:
 
     def encode(self, values: Sequence[float], learn: bool = True) -> Tensor:
         """As they are stored."""
-        own = torch.tensor(values, dtype=torch.float64)
-        if learn:
-            self.scaler.add(own[:, None], None)
-        return own
+        del learn  # the scale is learned once the rows have been predicted
+        return torch.tensor(values, dtype=torch.float64)
 
     def standardize(self, values: Tensor) -> Tensor:
         """As the network learns them."""
