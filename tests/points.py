@@ -20,7 +20,7 @@ def write(file, rows=1500, seed=0, labels=("low", "high"), bad=()):
             high = (x - 5) / 2 + (y + 3 if row < rows // 2 else 0) > 0
             label = labels[int(high) % len(labels)]
             colour = draw.choice(["red", "green"])
-            writer.writerow(["bad" if row in bad else f"{x:.5f}", f"{y:.5f}", colour, label])
+            writer.writerow(["inf" if row in bad else f"{x:.5f}", f"{y:.5f}", colour, label])
     return file
 
 
@@ -34,7 +34,7 @@ def learn(*options):
 
 def state_of(folder):
     """Everything that learning continues from, and what was logged."""
-    found = checkpoint.peek(folder, "learner", "metric", "inputs", "targets", "read")
+    found = checkpoint.peek(folder, "learner", "metric", "inputs", "targets", "model", "read")
     files = (folder / name for name in ("events.jsonl", "losses.f32"))
     return found | {file.name: file.read_bytes() if file.exists() else b"" for file in files}
 

@@ -42,20 +42,13 @@ def test_an_old_checkpoint_continues(name, tmp_path):
     assert_expected(found, expected)
 
 
-@pytest.mark.parametrize("target", runs.TARGETS)
-def test_an_old_state_of_taskfree_learn_continues(target, tmp_path, monkeypatch):
+def test_an_old_state_of_taskfree_learn_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runs.write_table(tmp_path)
-    shutil.copytree(runs.HERE / target, tmp_path / target)
-    session = learn.run(
-        learn.Learn(
-            source="table.csv", state=tmp_path / target, target=target, task=runs.TARGETS[target]
-        )
-    )
-    assert session.learner.step > 0
-    found = runs.summary(runs.content(session.learner, []))
-    found.pop("random")
-    assert_expected(found, EXPECTED["learn"][target])
+    shutil.copytree(runs.HERE / "kind", tmp_path / "kind")
+    command = learn.Learn(source="table.csv", state=tmp_path / "kind", target="kind")
+    with pytest.raises(ValueError, match="earlier version of taskfree"):
+        learn.run(command)
 
 
 @pytest.mark.parametrize("target", runs.TARGETS)

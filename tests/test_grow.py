@@ -1,4 +1,4 @@
-"""Growing outputs: the old ones are kept bit for bit, and the new ones can be learned."""
+"""Growing outputs and inputs: the old ones are kept bit for bit, and the new ones can be learned."""
 
 import copy
 
@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from taskfree import Learner
-from taskfree.grow import fit, grow
+from taskfree.grow import fit, grow, widen
 from taskfree.how import MAS
 from taskfree.when import Every
-from taskfree.which import Hardest
+from taskfree.which import Hardest, Reservoir
 
 OPTIMIZERS = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-3),
@@ -185,3 +185,41 @@ def test_fit_refuses_a_smaller_model():
     with pytest.raises(ValueError, match="weight has become smaller, \\[2, 3\\] after \\[4, 3\\]"):
         fit(how, nn.Linear(3, 2))
     assert how.importance["weight"].shape == (4, 3)
+
+
+def test_new_inputs_change_nothing_and_are_learned():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    loss = nn.CrossEntropyLoss(reduction="none")
+    learner = Learner(model, optimizer, loss=loss, which=Reservoir(60))
+    for _ in range(20):
+        x = torch.randn(10, 3)
+        learner.learn(x, (x[:, 0] > 0).long())
+    probe = torch.randn(50, 3)
+    before, moments = learner.predict(probe), optimizer.state[model[0].weight]["exp_avg"].clone()
+    held = learner.which.inputs.clone()
+    widen(learner, 5, fill=7.0)
+    after = learner.predict(nn.functional.pad(probe, (0, 2), value=3.0))
+    assert torch.allclose(after, before, atol=1e-6)
+    assert torch.equal(optimizer.state[model[0].weight]["exp_avg"][:, :3], moments)
+    assert torch.equal(learner.which.inputs[:, :3], held)
+    assert (learner.which.inputs[:, 3:] == 7).all()
+    for _ in range(200):
+        x = torch.randn(10, 5)
+        learner.learn(x, (x[:, 4] > 0).long())
+    test = torch.randn(500, 5)
+    found = learner.predict(test).argmax(1) == (test[:, 4] > 0)
+    assert found.float().mean() > 0.8, "the new inputs are used"
+
+
+def test_inputs_that_cannot_grow_are_refused():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    loss = nn.CrossEntropyLoss(reduction="none")
+    learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), loss=loss)
+    with pytest.raises(ValueError, match="inputs must be an integer of at least 4, got 3"):
+        widen(learner, 3)
+    learner.learn(torch.randn(3, 2, 2), torch.tensor([0, 1, 0]))
+    with pytest.raises(ValueError, match="not rows of numbers"):
+        widen(learner, 5)
+    assert model[1].in_features == 4

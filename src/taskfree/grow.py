@@ -1,4 +1,4 @@
-"""Growing outputs: new classes may come at any time, and nothing learned is lost."""
+"""Growing outputs and inputs: new classes and features may come, and nothing learned is lost."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from torch.optim import LBFGS
 
 from taskfree._core import validation
 from taskfree._core.model import unwrap
+from taskfree._core.serialization import pack, unpack
 from taskfree.how import Regularizer
 from taskfree.learner import Learner
 
-__all__ = ["fit", "grow"]
+__all__ = ["fit", "grow", "widen"]
 
 OF_PARAMETERS = re.compile(r"(\d+\.)?(?P<kind>importance|anchor|average)\.(?P<name>.+)")
 """What a regularizer saves of every parameter."""
@@ -42,21 +43,61 @@ def grow(learner: Learner, outputs: int, layer: str | None = None) -> None:
     >>> torch.equal(after[:, :2], before), after[:, 2:]
     (True, tensor([[0., 0.]]))
     """
-    name, head = _head(unwrap(learner.model), layer)
+    head = _linear(unwrap(learner.model), layer, last=True)
     validation.integer("outputs", outputs, least=head.out_features)
-    if outputs == head.out_features:
+    if outputs > head.out_features:
+        _resize(learner, head, {"weight": (outputs, head.in_features), "bias": (outputs,)})
+        head.out_features = outputs
+
+
+@torch.no_grad()
+def widen(learner: Learner, inputs: int, layer: str | None = None, fill: float = 0.0) -> None:
+    """Let a learner's first linear layer take `inputs` inputs, keeping everything learned.
+
+    The weights of new inputs start at 0, with importance 0: nothing that was learned changes. The
+    samples in the buffer get the new inputs with the value `fill`. On several ranks, call it on all
+    of them.
+
+    Args:
+        learner: the learner whose model grows; its inputs are rows of numbers.
+        inputs: the new number of inputs; fewer than there are is an error.
+        layer: the name of the input layer; by default the first linear one.
+        fill: the value of the new inputs in the samples that are held.
+
+    >>> model = nn.Linear(3, 2)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> learner = Learner(model, optimizer, loss=nn.CrossEntropyLoss(reduction="none"))
+    >>> report = learner.learn(torch.ones(4, 3), torch.zeros(4).long())
+    >>> before = learner.predict(torch.ones(1, 3))
+    >>> widen(learner, 5)
+    >>> torch.equal(learner.predict(torch.ones(1, 5)), before), learner.which.inputs.shape
+    (True, torch.Size([4, 5]))
+    """
+    first = _linear(unwrap(learner.model), layer, last=False)
+    validation.integer("inputs", inputs, least=first.in_features)
+    if inputs == first.in_features:
         return
+    held = None if learner.which is None else unpack(learner.which.state_dict())
+    if held and not (isinstance(held["inputs"], Tensor) and held["inputs"].dim() == 2):
+        raise ValueError("the buffer holds inputs that are not rows of numbers; they cannot grow")
+    _resize(learner, first, {"weight": (first.out_features, inputs)})
+    first.in_features = inputs
+    if learner.which is not None and held:
+        more = inputs - held["inputs"].shape[1]
+        held["inputs"] = nn.functional.pad(held["inputs"], (0, more), value=fill)
+        learner.which.load_state_dict(pack(held))
+
+
+def _resize(learner: Learner, layer: nn.Linear, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Let a layer's parameters have these larger shapes; new elements are 0."""
     if isinstance(learner.optimizer, LBFGS):
         raise ValueError("LBFGS keeps its history in one flat vector, which cannot grow")
-    new = {
-        f"{name}.{short}".lstrip("."): (value, _longer(value, outputs))
-        for short, value in head.named_parameters(recurse=False)
-    }
-    for old, more in new.values():
-        _grow_optimizer(learner.optimizer, old, outputs)
-        old.grad = None
-        old.data = more  # the same object, so that everything that holds it sees it grow
-    head.out_features = outputs
+    for short, old in layer.named_parameters(recurse=False):
+        if short in shapes:
+            more = _padded(old, shapes[short])
+            _grow_optimizer(learner.optimizer, old, shapes[short])
+            old.grad = None
+            old.data = more  # the same object, so that everything that holds it sees it grow
     if learner.how is not None:
         fit(learner.how, learner.model)
 
@@ -91,8 +132,8 @@ def fit(how: Regularizer, model: nn.Module) -> None:
     how.load_state_dict(state)  # even if no shape has changed: parameters may be new objects
 
 
-def _head(model: nn.Module, layer: str | None) -> tuple[str, nn.Linear]:
-    """The output layer and its name."""
+def _linear(model: nn.Module, layer: str | None, *, last: bool) -> nn.Linear:
+    """The output layer, or the input layer."""
     linear = {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear)}
     if layer is not None and layer not in linear:
         raise ValueError(
@@ -100,19 +141,22 @@ def _head(model: nn.Module, layer: str | None) -> tuple[str, nn.Linear]:
             f"{', '.join(map(repr, linear)) or 'none'}"
         )
     if not linear:
-        raise ValueError("the model has no linear layer whose outputs could grow")
-    name = list(linear)[-1] if layer is None else layer
-    return name, linear[name]
+        raise ValueError(
+            f"the model has no linear layer whose {'outputs' if last else 'inputs'} could grow"
+        )
+    return linear[layer] if layer is not None else list(linear.values())[-1 if last else 0]
 
 
-def _longer(value: Tensor, rows: int, fill: float = 0.0) -> Tensor:
-    more = value.new_full((rows, *value.shape[1:]), fill)
-    more[: value.shape[0]] = value
+def _padded(value: Tensor, shape: tuple[int, ...], fill: float = 0.0) -> Tensor:
+    more = value.new_full(shape, fill)
+    more[tuple(slice(size) for size in value.shape)] = value
     return more
 
 
-def _grow_optimizer(optimizer: torch.optim.Optimizer, parameter: Tensor, rows: int) -> None:
-    """Extend the optimizer's per-element state of a parameter to its new rows."""
+def _grow_optimizer(
+    optimizer: torch.optim.Optimizer, parameter: Tensor, shape: tuple[int, ...]
+) -> None:
+    """Extend the optimizer's per-element state of a parameter to its new shape."""
     group = next(
         (g for g in optimizer.param_groups if any(p is parameter for p in g["params"])), None
     )
@@ -122,4 +166,4 @@ def _grow_optimizer(optimizer: torch.optim.Optimizer, parameter: Tensor, rows: i
     state = optimizer.state[parameter]
     for key, value in state.items():
         if isinstance(value, Tensor) and value.shape == parameter.shape:
-            state[key] = _longer(value, rows, fills.get(key, 0.0))
+            state[key] = _padded(value, shape, fills.get(key, 0.0))

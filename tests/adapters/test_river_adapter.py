@@ -4,7 +4,7 @@ import pytest
 import torch
 from river import checks, compose, preprocessing
 
-from taskfree.adapters.river import FeatureEncoder, RiverClassifier, RiverRegressor
+from taskfree.adapters.river import RiverClassifier, RiverRegressor
 
 MODELS = (RiverClassifier(), RiverRegressor())
 
@@ -25,30 +25,32 @@ def test_no_check_of_river_is_skipped():
     assert all(not model._unit_test_skips() for model in MODELS)
 
 
-def test_late_features_share_inputs():
-    features = FeatureEncoder(10)
-    for number in range(20):
-        features.encode({f"f{number}": 1.0})
-    assert len(features.places) == 8
-    values, numbers = features.encode({"f15": 5.0, "f3": 7.0}, learn=False)
-    assert values[3] == 7
-    assert sorted(values[8:].tolist()) == [0, 5]
-    assert torch.equal(numbers, (values != 0).double())
+def inputs_of(model, x):
+    """The inputs of the network for a sample."""
+    return model._encoder.prepare(model._inputs(x, learn=False))
+
+
+def test_late_features_get_inputs_of_their_own():
+    model = RiverClassifier()
+    for number in range(40):
+        model.learn_one({f"f{number}": 1.0, "kind": f"k{number}"}, number % 2)
+    assert model.network.learner.model[0].in_features >= 80
+    one, other = (inputs_of(model, {"kind": kind}) for kind in ("k3", "k4"))
+    assert (one != other).sum() == 2
 
 
 def test_a_feature_that_was_never_learned_has_no_effect():
-    features = FeatureEncoder(10)
-    features.encode({"a": 1.0})
-    with_it = features.encode({"a": 2.0, "b": 1e6, "c": "x"}, learn=False)
-    assert torch.equal(with_it, features.encode({"a": 2.0}, learn=False))
+    model = RiverClassifier()
+    model.learn_one({"a": 1.0}, "x")
+    with_it = inputs_of(model, {"a": 2.0, "b": 1e6, "c": "x"})
+    assert torch.equal(with_it, inputs_of(model, {"a": 2.0}))
 
 
 def test_the_order_of_features_does_not_matter():
-    one, other = FeatureEncoder(10), FeatureEncoder(10)
-    assert torch.equal(
-        one.encode({"a": 1.0, "b": "x", 3: 2.0}), other.encode({3: 2.0, "b": "x", "a": 1.0})
-    )
-    assert one.places == other.places
+    one, other = RiverClassifier(), RiverClassifier()
+    one.learn_one({"a": 1.0, "b": "x", 3: 2.0}, "y")
+    other.learn_one({3: 2.0, "b": "x", "a": 1.0}, "y")
+    assert str(one._encoder.state_dict()) == str(other._encoder.state_dict())
 
 
 @pytest.mark.parametrize(
@@ -58,10 +60,11 @@ def test_the_order_of_features_does_not_matter():
 def test_an_invalid_feature_raises_and_changes_nothing(model, x):
     for number in range(20):
         model.learn_one({"a": number % 2}, number % 2)
-    before = model.network.learner.step, model.predict_one({"a": 1.0}), dict(model._encoder.places)
+    state = model._encoder.state_dict
+    before = model.network.learner.step, model.predict_one({"a": 1.0}), str(state())
     with pytest.raises(ValueError, match="feature 'a' must be a finite number or a string"):
         model.learn_one(x, 1)
-    after = model.network.learner.step, model.predict_one({"a": 1.0}), model._encoder.places
+    after = model.network.learner.step, model.predict_one({"a": 1.0}), str(state())
     assert after == before
 
 
@@ -71,8 +74,8 @@ def test_a_missing_target_raises_and_changes_nothing(make, y):
     model = make()
     with pytest.raises(ValueError, match=r"missing|must be a label"):
         model.learn_one({"a": 1.0}, y)
-    assert model.network.learner.step == 0
-    assert not model._encoder.places
+    assert model._network is None
+    assert not model._encoder.columns
 
 
 def test_labels_keep_their_type():
@@ -98,17 +101,17 @@ def test_a_network_of_the_user_in_a_pipeline():
         made.append((inputs, outputs))
         return torch.nn.Linear(inputs, outputs)
 
-    model = compose.Pipeline(preprocessing.MinMaxScaler(), RiverClassifier(make, features=20))
+    model = compose.Pipeline(preprocessing.MinMaxScaler(), RiverClassifier(make))
     for number in range(60):
         model.learn_one({"a": number % 3}, f"class {number % 3}")
-    assert made == [(20, 1)]
+    assert made == [(1, 1)]
     assert model.predict_one({"a": 2}) == "class 2"
 
 
 def test_missing_values_equal_absent_features():
-    features = FeatureEncoder(5)
-    features.encode({"a": 1.0})
-    assert not features.encode({"a": None, "b": ""}, learn=False).any()
+    model = RiverClassifier()
+    model.learn_one({"a": 1.0, "b": "x"}, "y")
+    assert torch.equal(inputs_of(model, {"a": None, "b": ""}), inputs_of(model, {}))
 
 
 @pytest.mark.parametrize("label", ["none", "NA", "?", "", 0, False, ("a", 1)])

@@ -6,7 +6,7 @@ import pytest
 from points import learn, same, state_of, write
 from taskfree.cli import main
 
-ROWS = "colour,y,x\nred,-3,9.5\nred,-3,1\nred,-3\nblue,?,many\n"
+ROWS = "colour,y,x\nred,-3,9.5\nred,-3,1\nred,-3\nblue,?,inf\n"
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_every_row_gets_an_answer_and_nothing_is_learned(state, capsys):
     assert answers[2] == {
         "line": 4, "prediction": None, "problem": "has 2 values and there are 3 columns",
     }  # fmt: skip
-    assert answers[3]["problem"] == "x must be a number, got 'many'"
+    assert answers[3]["problem"] == "x is infinite"
     assert same(state_of(state), before)
 
 

@@ -2,7 +2,8 @@
 
 `python tests/golden/runs.py` writes the expected contents and a checkpoint of each run. It was run
 once, on the code before it was split into packages. Whoever runs it again must say why the numbers
-changed.
+changed. What `taskfree learn` ends with was written again when rows came to be mixed and stored as
+they are; its states of before cannot be continued (`kind` is one).
 """
 
 import hashlib
@@ -11,7 +12,6 @@ import math
 import os
 import random
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -36,8 +36,8 @@ STEPS, HALF = 400, 250
 """Time steps of a run, and after how many of them its checkpoint was written."""
 CHANGE = 200
 """The step at which the stream changes."""
-ROWS, SAVED = 3000, 1500
-"""Rows of the table, and after about how many of them the state of `taskfree learn` was saved."""
+ROWS = 3000
+"""Rows of the table."""
 
 
 TARGETS = {"kind": "classification", "height": "regression"}
@@ -186,10 +186,7 @@ if __name__ == "__main__":
     os.chdir(HERE)
     write_table(HERE)
     for target in TARGETS:
-        command = learn_command(target, Path(target))
-        learn.run(replace(command, rows=SAVED))
-        shutil.copytree(target, "whole")
-        session = learn.run(replace(command, state=Path("whole")))
+        session = learn.run(learn_command(target, Path("whole")))
         expected["learn"][target] = summary(content(session.learner, []))
         expected["learn"][target].pop("random")
         shutil.rmtree("whole")

@@ -27,7 +27,7 @@ def test_columns_and_task_are_inferred_from_the_first_rows(tmp_path):
         "id": "",
         "label": "",
     }
-    assert schema.gaps == ["y"]
+    assert schema.keys == ["colour"]
     assert schema.task == "classification"
 
 
@@ -76,7 +76,7 @@ def test_what_makes_no_schema(tmp_path, text, options, message):
 
 def test_a_schema_is_stored_by_the_names_of_the_first_version():
     choices = Choices(target="y", batch_size=8, buffer_size=50, seed=3)
-    schema = Schema(choices, "regression", {"x": "number", "y": ""}, ["x"])
+    schema = Schema(choices, "regression", {"x": "number", "y": ""}, {"x": "comma"})
     state = schema.state_dict()
     assert (state["batch"], state["buffer"], state["task"]) == (8, 50, "numbers")
     assert not {"batch_size", "buffer_size", "choices"} & state.keys()
@@ -99,3 +99,45 @@ def test_a_schema_is_stored_by_the_names_of_the_first_version():
 def test_invalid_choices_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Choices(**options)
+
+
+def table_of(**columns):
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns), *(",".join(f'"{value}"' for value in row) for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def test_what_is_said_of_columns(tmp_path):
+    count = range(40)
+    schema = inferred(
+        tmp_path,
+        table_of(
+            row=count,
+            uuid=[f"{number * 7919:x}-{number}" for number in count],
+            price=[f"1.{number:03},50" for number in count],
+            day=[f"{1 + number % 28}.01.2024" for number in count],
+            station_id=[number % 3 for number in count],
+            note=[f"some words on number {number}" for number in count],
+            x=[number * 0.5 for number in count],
+            label=["up", "down"] * 20,
+        ),
+    )
+    assert schema.kinds == {
+        "row": "", "uuid": "", "price": "number", "day": "time", "station_id": "category",
+        "note": "text", "x": "number", "label": "",
+    }  # fmt: skip
+    assert schema.forms == {"price": "comma", "day": "%d.%m.%Y"}
+    assert schema.keys == ["station_id", "weekday of day", "month of day"]
+    assert schema.notes == {
+        "row": "left out: it counts the rows",
+        "uuid": "left out: all of its first 40 values differ",
+        "price": "numbers with a decimal comma, such as '1.000,50'",
+        "day": "time, such as '1.01.2024'",
+        "station_id": "its whole numbers are read as names",
+        "note": "text, such as 'some words on number 0'",
+    }
+
+
+def test_a_state_of_an_earlier_version_is_refused():
+    with pytest.raises(ValueError, match="earlier version of taskfree"):
+        Schema().load_state_dict({"kinds": {}, "gaps": [], "task": "numbers"})

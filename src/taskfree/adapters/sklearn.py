@@ -92,7 +92,7 @@ class _SklearnNetwork(BaseEstimator):  # type: ignore[misc]  # sklearn has no ty
                 self._task,
                 self.model or networks.mlp,
                 inputs.shape[1],
-                scaler=self.scaler_,
+                prepare=self.scaler_.prepare,
                 options=options,
             )
         self.listed_ = []

@@ -67,7 +67,7 @@ def answers(command: Predict, session: Session) -> Iterator[dict[str, Any]]:
             try:
                 if row.problem:
                     raise RowError(row.problem)
-                read.append(session.inputs.read(pick(row.values)))
+                read.append(session.inputs.read(pick(row.values), session.late(row.values)))
             except RowError as error:
                 problems[row.number] = str(error)
         predicted = iter(_predict(session, read) if read else [])

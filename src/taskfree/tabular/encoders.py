@@ -1,4 +1,4 @@
-"""Rows as inputs of a network: numbers, categories, missing values and images.
+"""Rows as inputs of a network: tables of any columns, and images.
 
 A column is known only by what has come so far. A row is read first, which can fail, and encoded
 only if all of it could be read.
@@ -7,155 +7,207 @@ only if all of it could be read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
-from zlib import crc32
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from taskfree.tabular.scaler import RunningScaler
-from taskfree.tabular.values import RowError, is_missing
+from taskfree.tabular.columns import ABSENT, Column, Inputs, NumberColumn, make
+from taskfree.tabular.columns.inputs import LARGEST, Written
+from taskfree.tabular.values import RowError, is_missing, kind_of
 
-__all__ = ["ImageEncoder", "TableEncoder"]
+__all__ = ["Cells", "ImageEncoder", "TableEncoder"]
 
-MOST_KEYS = 4
-"""Experts go by this many columns of categories, the first ones."""
-OWN, SHARED = 50, 14
-"""The first 50 categories of a column have an input each; later ones share 14 by a hash."""
+MOST_COLUMNS = 2000
+"""Columns that come later are ignored once there are so many."""
+
+
+class Cells(NamedTuple):
+    """The values of a row, as they were read."""
+
+    numbers: list[Any]
+    """Of the number columns: a float, nan if missing, or a code."""
+    others: list[Any]
+    """Of the other columns."""
+    late: Mapping[str, Any] = {}
+    """By name, values of columns that were not there before, as they came."""
 
 
 def _picker(places: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """A fast function that picks the values at these places out of a row."""
-    if len(places) > 1:
-        return itemgetter(*places)
-    return lambda row: [row[at] for at in places]
+    return itemgetter(*places) if len(places) > 1 else partial(_pick, places)
+
+
+def _pick(places: list[int], row: Sequence[Any]) -> Sequence[Any]:
+    return [row[at] for at in places]
 
 
 class TableEncoder:
-    """Rows of numbers and categories as inputs of a network.
+    """Rows of a table as inputs of a network.
 
-    Numbers are standardized by the statistics so far. A missing number is 0, and if its column is
-    among `gaps`, one more input marks it. A category is one-hot over 64 inputs; a missing one has
-    none set.
+    What the inputs hold is not standardized yet: `prepare` does that when the network sees them.
 
     Args:
-        kinds: by column, in the order of a row's values: `"number"`, `"category"`, or `""` to
-            ignore it.
-        gaps: the number columns with missing values.
+        kinds: by column, in the order of a row's values: `"number"`, `"category"`, `"time"`,
+            `"text"`, or `""` to ignore it. Columns that come later are added.
+        forms: by column, how its numbers or times are written.
+        keys: what experts go by: names of columns, `"hour of"` a column of times and the like.
 
     >>> table = TableEncoder({"speed": "number", "road": "category"})
     >>> inputs = table.encode([table.read(row) for row in (["10", "wet"], ["20", "dry"])])
-    >>> inputs.shape, inputs[:, 0].tolist()
-    (torch.Size([2, 65]), [-1.0, 1.0])
-    >>> table.read(["fast", "dry"])
-    Traceback (most recent call last):
-    ...
-    taskfree.tabular.values.RowError: speed must be a number, got 'fast'
+    >>> table.prepare(inputs)
+    tensor([[-1.,  1.,  0.],
+            [ 1.,  0.,  1.]])
+    >>> later = table.read(["30", "dry"], late={"wind": 3.5})
+    >>> table.encode([later]).shape, table.kinds["wind"]
+    (torch.Size([1, 4]), 'number')
     """
 
-    def __init__(self, kinds: Mapping[str, str], gaps: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        kinds: MutableMapping[str, str],
+        forms: MutableMapping[str, str] | None = None,
+        keys: Sequence[str] = (),
+    ) -> None:
+        self.kinds = kinds
+        self.forms: MutableMapping[str, str] = {} if forms is None else forms
+        self.keys = list(keys)
+        self.inputs = Inputs()
+        self.numbers: list[NumberColumn] = []
+        self.others: list[Column] = []
+        self._late: dict[str, Column] = {}
+        for name, kind in kinds.items():
+            if kind:
+                column = make(kind, name, self.forms.get(name, ""), self.inputs)
+                if isinstance(column, NumberColumn):
+                    self.numbers.append(column)
+                else:
+                    self.others.append(column)
         names = list(kinds)
-        self.numbers = [name for name in names if kinds[name] == "number"]
-        self.categories = [name for name in names if kinds[name] == "category"]
-        self._number_places = [names.index(name) for name in self.numbers]
+        self._number_places = [names.index(column.name) for column in self.numbers]
         self._pick_numbers = _picker(self._number_places)
-        self._category_places = [names.index(name) for name in self.categories]
-        self._gaps = [self.numbers.index(name) for name in gaps]
-        self.scaler = RunningScaler(len(self.numbers))
-        self.places: list[dict[str, int]] = [{} for _ in self.categories]
-
-    @property
-    def keys(self) -> list[str]:
-        """The columns of categories that experts go by."""
-        return self.categories[:MOST_KEYS]
+        self._other_places = [names.index(column.name) for column in self.others]
+        self._plain = not any(column.form for column in self.numbers)
+        if kinds:
+            self.inputs.leave_room()
 
     @property
     def width(self) -> int:
-        """How many inputs a row becomes."""
-        return len(self.numbers) + len(self._gaps) + (OWN + SHARED) * len(self.categories)
+        """How many inputs a row becomes; it may grow."""
+        return self.inputs.width
 
-    def read(self, row: Sequence[Any]) -> tuple[list[float], list[str | None]]:
-        """A row's numbers, nan if missing, and its categories, None if missing."""
+    @property
+    def features(self) -> int:
+        """The same: how many numbers a row is to experts."""
+        return self.inputs.width
+
+    @property
+    def columns(self) -> list[Column]:
+        """All columns that are inputs, those that came later last."""
+        return [*self.numbers, *self.others, *self._late.values()]
+
+    @property
+    def known(self) -> set[str]:
+        """The names of all columns that rows are known to have."""
+        return set(self.kinds)
+
+    def read(self, row: Sequence[Any], late: Mapping[str, Any] | None = None) -> Cells:
+        """The values of a row, and of columns that were not there before."""
         try:
-            numbers = list(map(float, self._pick_numbers(row)))
-        except (TypeError, ValueError):
-            numbers = [self._number(row, at) for at in range(len(self.numbers))]
-        if not math.isfinite(sum(numbers)) and any(map(math.isinf, numbers)):
-            name = self.numbers[next(at for at, n in enumerate(numbers) if math.isinf(n))]
-            raise RowError(f"{name} is infinite")
-        found = [row[at] for at in self._category_places]
-        return numbers, [None if is_missing(value) else str(value) for value in found]
+            numbers: list[Any] = list(map(float, self._pick_numbers(row)))
+            fast = self._plain and math.isfinite(sum(numbers))
+        except (TypeError, ValueError, OverflowError):
+            fast = False
+        if not fast:
+            both = zip(self.numbers, self._number_places, strict=True)
+            found = (column.read(row[at]) for column, at in both)
+            numbers = [math.nan if value is None else value for value in found]
+        both_others = zip(self.others, self._other_places, strict=True)
+        return Cells(numbers, [column.read(row[at]) for column, at in both_others], late or {})
 
-    def _number(self, row: Sequence[Any], number: int) -> float:
-        value = row[self._number_places[number]]
-        try:
-            return math.nan if is_missing(value) else float(value)
-        except (TypeError, ValueError):
-            name = self.numbers[number]
-            raise RowError(f"{name} must be a number, got {value!r}") from None
-
-    def encode(
-        self, rows: Sequence[tuple[list[float], list[str | None]]], learn: bool = True
-    ) -> Tensor:
-        """Rows that were read, as inputs. With `learn=False` statistics and categories stay."""
-        numbers = torch.tensor([row[0] for row in rows], dtype=torch.float64)
-        missing = numbers.isnan() if math.isnan(numbers.sum().item()) else None
+    def encode(self, rows: Sequence[Cells], learn: bool = True) -> Tensor:
+        """Rows that were read, as inputs. With `learn=False` statistics and columns stay."""
         if learn:
-            self.scaler.add(numbers, missing)
-        scaled = self.scaler.standardize(numbers)
-        parts = [scaled if missing is None else torch.where(missing, 0.0, scaled)]
-        if self._gaps:
-            marks = torch.zeros_like(numbers) if missing is None else missing.double()
-            parts.append(marks[:, self._gaps])
-        parts += [
-            self._one_hot(column, [row[1][column] for row in rows], learn)
-            for column in range(len(self.categories))
-        ]
-        return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).float()
+            self._join(rows)
+        written = Written(len(rows), self.width, len(self.inputs.scaled))
+        if self.numbers:
+            self._write_numbers([row.numbers for row in rows], written, learn)
+        for at, column in enumerate(self.others):
+            column.write([row.others[at] for row in rows], written, learn)
+        for name, column in self._late.items():
+            values = [row.late.get(name) for row in rows]
+            column.write([_read_late(column, value) for value in values], written, learn)
+        return self.inputs.finish(written, learn)
 
-    def _one_hot(self, column: int, values: list[str | None], learn: bool) -> Tensor:
-        places = self.places[column]
-        hot = torch.zeros(len(values), OWN + SHARED, dtype=torch.float64)
-        for at, text in enumerate(values):
-            if text is None:
-                continue
-            place = places.get(text)
-            if place is None:
-                if learn and len(places) < OWN:
-                    places[text] = place = len(places)
-                else:
-                    place = OWN + crc32(text.encode()) % SHARED
-            hot[at, place] = 1
-        return hot
+    def _write_numbers(self, rows: list[list[Any]], written: Written, learn: bool) -> None:
+        try:
+            values = torch.tensor(rows, dtype=torch.float64)
+        except (TypeError, ValueError):  # there are codes
+            plain = [[v if isinstance(v, float) else math.nan for v in row] for row in rows]
+            values = torch.tensor(plain, dtype=torch.float64)
+        numbers = [column.number for column in self.numbers]
+        written.numbers[:, numbers] = values.clamp_(-LARGEST, LARGEST)
+        if math.isnan(values.sum().item()):
+            for at in values.isnan().any(0).nonzero().flatten().tolist():
+                own = [row[at] for row in rows]
+                known = [None if v != v else v for v in own]  # nan is not itself
+                self.numbers[at].write(known, written, learn)
+
+    def _join(self, rows: Sequence[Cells]) -> None:
+        """Take columns that were not there before."""
+        for row in rows:
+            for name, value in row.late.items():
+                if name not in self.kinds and len(self.kinds) < MOST_COLUMNS:
+                    kind, form = kind_of([value], name)
+                    self.kinds[name], self.forms[name] = kind, form
+                    self._late[name] = make(kind, name, form, self.inputs)
+
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """Inputs as the network sees them: standardized by the statistics of now."""
+        return self.inputs.prepare(inputs)
+
+    def keys_of(self, rows: Sequence[Cells]) -> list[Sequence[str | None]]:
+        """By key, what each row has in common with others."""
+        found: dict[str, Sequence[str | None]] = {}
+        for at, number in enumerate(self.numbers):
+            if number.name in self.keys:
+                values = [row.numbers[at] for row in rows]
+                found |= number.keys([None if v != v else v for v in values])
+        for at, column in enumerate(self.others):
+            if any(key.endswith(column.name) for key in self.keys):
+                found |= column.keys([row.others[at] for row in rows])
+        return [found[key] for key in self.keys]
 
     def decode(self, inputs: Tensor) -> dict[str, str]:
         """A row's values by column, as far as its inputs tell them."""
-        count = len(self.numbers)
-        values = inputs[:count].double() * self.scaler.std + self.scaler.mean
-        found = {
-            name: f"{value:.6g}" for name, value in zip(self.numbers, values.tolist(), strict=True)
+        present = {
+            at: value for at, value in enumerate(inputs.tolist()) if value not in (ABSENT, 0.0)
         }
-        for at, place in enumerate(self._gaps):
-            if inputs[count + at]:
-                found[self.numbers[place]] = "missing"
-        first, wide = count + len(self._gaps), OWN + SHARED
-        for column, name in enumerate(self.categories):
-            hot = inputs[first + wide * column :][:wide].nonzero().flatten()
-            named = {place: text for text, place in self.places[column].items()}
-            found[name] = named.get(int(hot[0]), "a rare one") if len(hot) else "missing"
-        return found
+        present |= {at: inputs[at].item() for at in self.inputs.scaled if inputs[at] != ABSENT}
+        return {column.name: column.text(present) for column in self.columns}
 
     def state_dict(self) -> dict[str, Any]:
-        """Statistics and categories so far."""
-        return {"running": self.scaler.state_dict(), "places": self.places}
+        """Statistics and columns so far."""
+        columns = {column.name: column.state_dict() for column in self.columns}
+        return {"inputs": self.inputs.state_dict(), "columns": columns}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        self.scaler.load_state_dict(state["running"])
-        self.places = [dict(places) for places in state["places"]]
+        for column in self.columns:
+            column.load_state_dict(state["columns"][column.name])
+        self.inputs.load_state_dict(state["inputs"])
+
+
+def _read_late(column: Column, value: Any) -> Any:
+    """A value of a column that came later; one that cannot be read is missing."""
+    try:
+        return None if is_missing(value) else column.read(value)
+    except RowError:
+        return None
 
 
 class ImageEncoder:
@@ -166,11 +218,17 @@ class ImageEncoder:
         size: height and width in pixels.
     """
 
+    keys: Sequence[str] = ()
+    width = 3
+    """Channels."""
+
     def __init__(self, place: int, size: int) -> None:
         self.place, self.size, self.folder = place, size, Path()
+        self.features = self.width * size**2
 
-    def read(self, row: Sequence[Any]) -> Tensor:
+    def read(self, row: Sequence[Any], late: Mapping[str, Any] | None = None) -> Tensor:
         """The image of a row, as bytes."""
+        del late  # other columns are no inputs
         from PIL import Image
 
         file = self.folder / str(row[self.place])
@@ -183,11 +241,21 @@ class ImageEncoder:
         return content.view(self.size, self.size, 3).permute(2, 0, 1)
 
     def encode(self, rows: Sequence[Tensor], learn: bool = True) -> Tensor:
-        """Images that were read, as inputs."""
+        """Images that were read, as inputs: bytes, which is how they are kept."""
         del learn  # there is nothing to learn
-        values = torch.stack(list(rows)).float()
+        return torch.stack(list(rows))
+
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """Images as the network sees them."""
+        values = inputs.float()
         spread, mean = torch.std_mean(values, dim=(1, 2, 3), keepdim=True)
-        return (values - mean) / spread.clamp_min(1)
+        standardized: Tensor = (values - mean) / spread.clamp_min(1)
+        return standardized
+
+    def keys_of(self, rows: Sequence[Tensor]) -> list[Sequence[str | None]]:
+        """Images have none."""
+        del rows
+        return []
 
     def state_dict(self) -> dict[str, Any]:
         """It has no state."""

@@ -32,7 +32,7 @@ class HeldOut:
         for row in source.rows():
             with suppress(RowError):
                 if not row.problem:
-                    self._rows.append(session.read(pick(row.values)))
+                    self._rows.append(session.read(pick(row.values), session.late(row.values)))
         if not self._rows:
             raise ValueError(f"held_out: {name} has no row that can be read")
 

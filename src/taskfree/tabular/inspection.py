@@ -8,6 +8,7 @@ from typing import Any
 
 from taskfree.observe.events import label_counts, layer_importance
 from taskfree.observe.image import hardest as hardest_samples
+from taskfree.tabular.columns import CategoryColumn, NumberColumn
 from taskfree.tabular.encoders import TableEncoder
 from taskfree.tabular.session import Session
 from taskfree.tabular.targets import LabelEncoder
@@ -48,16 +49,20 @@ def _columns(session: Session) -> list[list[str]]:
     inputs = session.inputs
     if not isinstance(inputs, TableEncoder):
         return [["", ""], ["images", f"{inputs.size}x{inputs.size}"]]
-    rows = [["", "kind", "mean", "standard deviation", "categories"]]
-    scaler = inputs.scaler
-    for at, name in enumerate(inputs.numbers):
-        mean, std = float(scaler.mean[at]), float(scaler.std[at])
-        rows.append([name, "number", f"{mean:.4g}", f"{std:.4g}", ""])
-    rows += [
-        [name, "category", "", "", f"{len(inputs.places[at])}"]
-        for at, name in enumerate(inputs.categories)
-    ]
-    return rows
+    rows = [["", "kind", "mean", "standard deviation", "far values", "categories", ""]]
+    scaler, notes = inputs.inputs.scaler, session.schema.notes
+    for column in inputs.columns:
+        numbers, categories = ["", "", ""], ""
+        if isinstance(column, NumberColumn):
+            statistics = (scaler.mean, scaler.std, scaler.far)
+            mean, std, far = (float(part[column.number]) for part in statistics)
+            numbers = [f"{mean:.4g}", f"{std:.4g}", f"{far:,.0f}"]
+        elif isinstance(column, CategoryColumn):
+            categories = f"{len(column.places)}" + (" and more" if column.shared else "")
+        note = notes.get(column.name, "")
+        rows.append([column.name, column.kind, *numbers, categories, note])
+    out = (name for name, kind in session.schema.kinds.items() if not kind and name in notes)
+    return rows + [[name, "", "", "", "", "", notes[name]] for name in out]
 
 
 def _metrics(session: Session) -> list[list[str]]:

@@ -106,7 +106,7 @@ class LearningLoop:
             raise KeyboardInterrupt
 
     def _size(self) -> int:
-        """How many rows the next time step has: by their number, the same after any interruption."""
+        """How many rows the next time step has: by their number, whatever the interruptions."""
         return self.session.schema.choices.rows_per_step(self.session.progress.rows)
 
     def _stop(self, _: int, __: FrameType | None) -> None:
@@ -122,7 +122,8 @@ class LearningLoop:
             problem = row.problem
             if not problem:
                 try:
-                    readable.append(self.session.read(self._pick(row.values)))
+                    picked, late = self._pick(row.values), self.session.late(row.values)
+                    readable.append(self.session.read(picked, late))
                     continue
                 except RowError as error:
                     problem = f": {error}"

@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from taskfree.grow import grow
+from taskfree.grow import grow, widen
 from taskfree.how import MAS, Regularizer, Teacher
 from taskfree.learner import Learner
 from taskfree.observe.events import Report
+from taskfree.tabular.columns import ABSENT
 from taskfree.tabular.experts import (
     Expert,
     Frequencies,
@@ -25,14 +26,13 @@ from taskfree.tabular.experts import (
     RecentFrequencies,
     RecentMean,
     RecentNetwork,
-    Rows,
+    RowBatch,
     SameAsLast,
     SoftmaxModel,
     ValueHistory,
 )
 from taskfree.tabular.mixture import LabelMixture, ValueMixture
 from taskfree.tabular.options import Options
-from taskfree.tabular.scaler import RunningScaler, Standardize
 from taskfree.tabular.targets import LabelEncoder, RegressionTarget
 from taskfree.which import Reservoir
 
@@ -62,9 +62,11 @@ class StreamModel:
             torch's generator.
         inputs: how many inputs, or channels of an image, there are.
         outputs: how many classes are known already.
-        scaler: the statistics of the inputs, if they are standardized by the network.
-        features: how many numbers a row has once its inputs are standardized and flattened.
-        keys: the names of the columns of categories that experts go by.
+        prepare: a function of inputs that returns them as the network takes them, standardized by
+            the statistics of the moment.
+        features: how many numbers a row has once its inputs are prepared and flattened.
+        keys: what experts go by, such as the names of columns of categories.
+        form: how targets that are numbers are written: see `values.kind_of`.
         options: how it learns.
 
     >>> from taskfree.tabular.networks import mlp
@@ -84,9 +86,10 @@ class StreamModel:
         inputs: int,
         *,
         outputs: int = 0,
-        scaler: RunningScaler | None = None,
+        prepare: Callable[[Any], Any] | None = None,
         features: int | None = None,
         keys: Sequence[str] = (),
+        form: str = "",
         options: Options | None = None,
     ) -> None:
         options = options or Options()
@@ -97,7 +100,7 @@ class StreamModel:
                 "outputs: ..."
             )
         classification = task == "classification"
-        self.targets = LabelEncoder() if classification else RegressionTarget()
+        self.targets = LabelEncoder() if classification else RegressionTarget(form)
         self._outputs = max(1, outputs)
         model = make(inputs, self._outputs)
         if classification and not any(isinstance(m, nn.Linear) for m in model.modules()):
@@ -105,9 +108,7 @@ class StreamModel:
                 "model has no linear layer: the last one is the output layer, which grows with the "
                 "classes"
             )
-        self._standardize = None if scaler is None else Standardize(scaler)
-        if self._standardize is not None:
-            model = nn.Sequential(self._standardize, model)
+        self._prepare, self._inputs = prepare, inputs
         loss = nn.CrossEntropyLoss(reduction="none")
         size = options.buffer_size
         self.learner = Learner(
@@ -116,6 +117,7 @@ class StreamModel:
             loss=_SmoothL1(self.targets) if isinstance(self.targets, RegressionTarget) else loss,
             which=Reservoir(size, replay=REPLAY, seed=options.seed) if size else None,
             how=_regularizers(options),
+            prepare=prepare,
         )
         self._make_experts(inputs if features is None else features, keys, options.seed)
 
@@ -147,7 +149,9 @@ class StreamModel:
         self.names = [NETWORK, *(expert.name for expert in experts)]
         """The names of the experts, the network's first."""
         regression = isinstance(self.targets, RegressionTarget)
-        self.mixture = (ValueMixture if regression else LabelMixture)(len(self.names))
+        simple = [name == SameAsLast.name for name in self.names]
+        initial = [len(self.names) if one else 1.0 for one in simple]  # as much as all others
+        self.mixture = (ValueMixture if regression else LabelMixture)(initial)
         self._scores = torch.zeros(len(self.names), dtype=torch.float64)
         self._count = 0
 
@@ -166,8 +170,9 @@ class StreamModel:
             the learner.
         """
         before = len(getattr(self.targets, "names", ()))
+        self._fit(inputs)
         encoded = self.targets.encode(targets)
-        rows = Rows(self._features(inputs), self.history.look(encoded), keys)
+        rows = RowBatch(self._features(inputs), self.history.look(encoded), keys)
         said = self._say(inputs, rows, before)
         report = self.learn(inputs, encoded)
         answers = self._label(self.mixture.score(said, encoded))
@@ -179,9 +184,15 @@ class StreamModel:
 
     def _features(self, inputs: Tensor) -> Tensor:
         with torch.no_grad():
-            return (self._standardize(inputs) if self._standardize else inputs).flatten(1).float()
+            return (self._prepare(inputs) if self._prepare else inputs).flatten(1).float()
 
-    def _say(self, inputs: Tensor, rows: Rows, classes: int) -> list[Tensor]:
+    def _fit(self, inputs: Tensor) -> None:
+        """Let the network take as many inputs as rows have by now."""
+        if inputs.dim() == 2 and inputs.shape[1] > self._inputs:
+            widen(self.learner, inputs.shape[1], fill=ABSENT)
+            self._inputs = inputs.shape[1]
+
+    def _say(self, inputs: Tensor, rows: RowBatch, classes: int) -> list[Tensor]:
         """What the network and each expert say of rows."""
         outputs: Tensor = self.learner.predict(inputs)
         if isinstance(self.targets, RegressionTarget):
@@ -192,6 +203,7 @@ class StreamModel:
 
     def learn(self, inputs: Tensor, targets: Tensor) -> Report:
         """Learn rows that `targets` has encoded, in any order, by the network alone."""
+        self._fit(inputs)
         if isinstance(self.targets, RegressionTarget):
             self.targets.scaler.add(targets[:, None], None)
         elif len(self.targets.names) > self._outputs:
@@ -233,7 +245,7 @@ class StreamModel:
         return self._mix(inputs, keys)
 
     def _mix(self, inputs: Tensor, keys: Sequence[Sequence[str | None]]) -> Tensor:
-        rows = Rows(self._features(inputs), self.history.now(len(inputs)), keys)
+        rows = RowBatch(self._features(inputs), self.history.now(len(inputs)), keys)
         classes = len(getattr(self.targets, "names", ()))
         return self.mixture.answer(self._say(inputs, rows, classes))
 
@@ -251,7 +263,7 @@ class StreamModel:
     def _outputs_of(self, inputs: Tensor) -> Tensor:
         """The network's outputs, in chunks of one size: those of a row do not depend on others."""
         chunks = []
-        for chunk in inputs.split(CHUNK):
+        for chunk in torch.split(inputs, CHUNK):
             padded = torch.cat([chunk, chunk[:1].expand(CHUNK - len(chunk), *chunk.shape[1:])])
             outputs: Tensor = self.learner.predict(padded)
             chunks.append(outputs[: len(chunk)])

@@ -26,7 +26,7 @@ class Options:
     buffer_size: int = 2000
     """rows kept for replay, a uniform sample of all so far; 0 for none"""
     strength: float = STRENGTH
-    """strength of the regularization of the weights, without units, with fewer than 200 rows kept"""
+    """strength of the regularization of the weights, if fewer than 200 rows are kept; no units"""
     seed: int = 0
     """seed of the network's initial weights and of the choice of rows to keep"""
 

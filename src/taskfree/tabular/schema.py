@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, cast
 
 from taskfree._core import validation
+from taskfree.tabular.columns import Inputs, TimeColumn
 from taskfree.tabular.model import Task
 from taskfree.tabular.options import Options
 from taskfree.tabular.sources import Row, Source
-from taskfree.tabular.values import is_missing, kind_of
+from taskfree.tabular.values import RowError, is_missing, kind_of, read_number
 
 __all__ = ["FIRST_ROWS", "Choices", "Schema", "infer"]
 
@@ -18,6 +22,12 @@ FIRST_ROWS = 200
 """Column types are inferred from this many rows, before the first is learned."""
 FEW = 20
 """Integers of at most this many different values are classes."""
+MOST_KEYS, MOST_NUMBERS = 4, 2
+"""Experts go by this many columns of categories, and of whole numbers, the first ones."""
+ID_NAME = re.compile(r"(^|[\W_])(id|ids|key|code|zip|nr|no|[hpu]id)$|[a-z](Id|ID)$", re.IGNORECASE)
+"""Names of columns whose whole numbers are names."""
+COLUMNS = ("kinds", "forms", "keys", "notes")
+"""What a schema says of columns."""
 STORED_TASKS: dict[str, Task] = {"classes": "classification", "numbers": "regression"}
 """Tasks by the names that a state folder has had since the first version."""
 
@@ -55,19 +65,32 @@ class Schema:
     task: Task = "classification"
     kinds: dict[str, str] = field(default_factory=dict)
     """By column: `"number"`, `"category"` or `""` if it is not an input."""
-    gaps: list[str] = field(default_factory=list)
-    """The number columns with missing values."""
+    forms: dict[str, str] = field(default_factory=dict)
+    """By column, how its numbers or times are written: see `values.kind_of`."""
+    keys: list[str] = field(default_factory=list)
+    """What experts go by: see `TableEncoder`."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """By column, what is to be said of it: that it is left out, and why."""
 
     def state_dict(self) -> dict[str, Any]:
-        """All fields, flat, by the names they have had since the first version."""
-        state = asdict(self.choices) | {"kinds": self.kinds, "gaps": self.gaps}
+        """All fields, flat."""
+        state = asdict(self.choices) | {name: getattr(self, name) for name in COLUMNS}
         state["batch"], state["buffer"] = state.pop("batch_size"), state.pop("buffer_size")
         return state | {"task": next(old for old, new in STORED_TASKS.items() if new == self.task)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
         saved = dict(state)
-        self.kinds, self.gaps = saved.pop("kinds"), saved.pop("gaps")
+        if not saved.keys() >= set(COLUMNS):
+            raise ValueError(
+                "this was learned by an earlier version of taskfree, whose networks had other "
+                "inputs; start in another folder"
+            )
+        for name in ("kinds", "forms"):  # the same dicts: an encoder has them too
+            own, found = getattr(self, name), saved.pop(name)
+            own.clear()
+            own.update(found)
+        self.keys, self.notes = saved.pop("keys"), saved.pop("notes")
         self.task = STORED_TASKS[saved.pop("task")]
         saved["batch_size"], saved["buffer_size"] = saved.pop("batch"), saved.pop("buffer")
         self.choices = Choices(**saved)
@@ -106,12 +129,94 @@ def infer(
             )
     pick = source.picker(columns)
     values = dict(zip(columns, zip(*map(pick, readable), strict=True), strict=True))
-    kinds = {
-        name: "" if name in named or choices.image else kind_of(values[name]) for name in columns
-    }
-    numbers = [name for name, kind in kinds.items() if kind == "number"]
-    gaps = [name for name in numbers if any(map(is_missing, values[name]))]
-    return Schema(choices, task or _infer_task(values[choices.target]), kinds, gaps)
+    schema = Schema(choices, task or _infer_task(values[choices.target]))
+    for name in columns:
+        _infer_column(schema, name, [] if name in named or choices.image else values[name])
+    schema.keys = _keys(schema, values)
+    if schema.task == "regression":
+        schema.forms[choices.target] = kind_of(values[choices.target])[1]
+    return schema
+
+
+def _infer_column(schema: Schema, name: str, values: Sequence[Any]) -> None:
+    """What a column holds, and what is to be said of it; no values for one that is no input."""
+    if not values:
+        schema.kinds[name] = ""
+        return
+    kind, form = cast(tuple[str, str], kind_of(values, name))
+    present = [value for value in values if not is_missing(value)]
+    many = len(present) >= FEW
+    distinct = len(set(map(str, present)))
+    if kind == "number" and not form and _counts(present):
+        kind, schema.notes[name] = "", "left out: it counts the rows"
+    elif kind == "number" and ID_NAME.search(name) and many and _repeats(present):
+        kind, schema.notes[name] = "category", "its whole numbers are read as names"
+    elif kind == "category" and many and distinct == len(present):
+        kind, schema.notes[name] = "", f"left out: all of its first {distinct} values differ"
+    elif not present:
+        schema.notes[name] = f"has no value in the first {len(values)} rows"
+    elif form and kind == "number":
+        schema.notes[name] = f"numbers with a decimal {form}, such as {present[0]!r}"
+    elif kind in ("time", "text"):
+        schema.notes[name] = f"{kind}, such as {str(present[0])[:40]!r}"
+    schema.kinds[name] = kind
+    if form and kind:
+        schema.forms[name] = form
+
+
+def _counts(values: Sequence[Any]) -> bool:
+    """Whether each value is one more than that before.
+
+    >>> _counts(["1", "2", "3", "4"]), _counts(["1", "2", "2"])
+    (True, False)
+    """
+    try:
+        numbers = [float(value) for value in values]
+    except (TypeError, ValueError):
+        return False
+    return len(numbers) > 3 and all(b - a == 1 for a, b in pairwise(numbers))
+
+
+def _repeats(values: Sequence[Any]) -> bool:
+    """Whether these are whole numbers, at least half of which came before, and not all the same.
+
+    >>> _repeats(["7", "8", "7", "8"]), _repeats(["7", "8"]), _repeats(["0.5", "0.5"])
+    (True, False, False)
+    """
+    try:
+        numbers = [float(value) for value in values]
+    except (TypeError, ValueError):
+        return False
+    whole = all(number.is_integer() for number in numbers)
+    return whole and 1 < len(set(numbers)) <= len(numbers) / 2
+
+
+def _keys(schema: Schema, values: Mapping[str, Sequence[Any]]) -> list[str]:
+    """What experts go by: categories, the times that recur, and whole numbers that repeat."""
+    by_kind: dict[str, list[str]] = {"category": [], "time": [], "number": []}
+    for name, kind in schema.kinds.items():
+        if kind in by_kind:
+            by_kind[kind].append(name)
+    keys = by_kind["category"][:MOST_KEYS]
+    for name in by_kind["time"][:1]:
+        column = TimeColumn(name, schema.forms[name], Inputs())
+        times = [_read(column, value) for value in values[name]]
+        hours = {time.hour for time in times if time is not None}
+        keys += [f"hour of {name}"] if len(hours) > 1 else []
+        keys += [f"weekday of {name}", f"month of {name}"]
+    whole = [
+        name
+        for name in by_kind["number"]
+        if name not in schema.forms and _repeats([v for v in values[name] if not is_missing(v)])
+    ]
+    return keys + whole[:MOST_NUMBERS]
+
+
+def _read(column: TimeColumn, value: Any) -> datetime | None:
+    try:
+        return column.read(value)
+    except RowError:
+        return None
 
 
 def _infer_task(targets: Sequence[Any]) -> Task:
@@ -121,8 +226,16 @@ def _infer_task(targets: Sequence[Any]) -> Task:
     ('classification', 'classification', 'regression')
     """
     present = [value for value in targets if not is_missing(value)]
-    if kind_of(present) == "category" or any(isinstance(value, bool) for value in present):
+    if kind_of(present)[0] != "number" or any(isinstance(value, bool) for value in present):
         return "classification"
-    numbers = {float(value) for value in present if kind_of([value]) == "number"}
+    form = kind_of(present)[1]
+    numbers = {number for value in present if (number := _number(value, form)) is not None}
     few = len(numbers) <= FEW and all(number.is_integer() for number in numbers)
     return "classification" if few else "regression"
+
+
+def _number(value: Any, form: str) -> float | None:
+    try:
+        return read_number(value, form)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -37,18 +37,21 @@ class Session:
 
     def __init__(self, folder: Path, schema: Schema | None = None) -> None:
         self.folder = folder
-        saved = checkpoint.peek(folder, "setup", "targets")
+        saved = checkpoint.peek(folder, "setup", "targets", "inputs")
         if not saved and schema is None:
             raise ValueError(f"{folder} holds nothing that was learned; start with taskfree learn")
         self.schema = schema or Schema()
         if saved:
             self.schema.load_state_dict(saved["setup"])
+        self._known = frozenset(self.schema.kinds)
         columns, choices = list(self.schema.kinds), self.schema.choices
         self.inputs: TableEncoder | ImageEncoder
         if choices.image:
             self.inputs = ImageEncoder(columns.index(choices.image), choices.size)
         else:
-            self.inputs = TableEncoder(self.schema.kinds, self.schema.gaps)
+            self.inputs = TableEncoder(self.schema.kinds, self.schema.forms, self.schema.keys)
+        if saved:
+            self.inputs.load_state_dict(saved["inputs"])  # the network has as many inputs
         self._target = columns.index(choices.target)
         self._environment = columns.index(choices.environment) if choices.environment else None
         classification = self.schema.task == "classification"
@@ -80,14 +83,15 @@ class Session:
         choices = self.schema.choices
         torch.manual_seed(choices.seed)
         default = networks.cnn if choices.image else networks.mlp
-        images = isinstance(self.inputs, ImageEncoder)
         return StreamModel(
             self.schema.task,
             networks.load(choices.model) if choices.model else default,
-            3 if images else self.inputs.width,
+            self.inputs.width,
             outputs=known,
-            features=3 * choices.size**2 if images else None,
-            keys=[] if images else self.inputs.keys,
+            prepare=self.inputs.prepare,
+            features=self.inputs.features,
+            keys=self.inputs.keys,
+            form=self.schema.forms.get(choices.target, ""),
             options=choices,
         )
 
@@ -101,27 +105,30 @@ class Session:
             needed |= {choices.target, choices.environment}
         return source.picker(list(kinds), optional=set(kinds) - needed)
 
-    def read(self, values: Sequence[Any]) -> tuple[Any, Any, str | None]:
+    def late(self, values: Any) -> Mapping[str, Any]:
+        """What a row has in columns that were not there when the stream began."""
+        if not isinstance(values, Mapping) or values.keys() <= self._known:
+            return {}
+        return {name: value for name, value in values.items() if name not in self._known}
+
+    def read(
+        self, values: Sequence[Any], late: Mapping[str, Any] | None = None
+    ) -> tuple[Any, Any, str | None]:
         """A row's inputs, target and environment; a RowError says what is wrong with it."""
         at = self._environment
         environment = None if at is None else str(values[at])
-        return self.inputs.read(values), self.targets.read(values[self._target]), environment
+        inputs = self.inputs.read(values, late)
+        return inputs, self.targets.read(values[self._target]), environment
 
     def learn(self, rows: Sequence[tuple[Any, Any, str | None]]) -> Report:
         """Predict rows that could be read, score the predictions, then learn: test, then train."""
         xs, ys, environments = zip(*rows, strict=True)
-        inputs, keys = self.inputs.encode(xs), self._keys(xs)
+        inputs, keys = self.inputs.encode(xs), self.inputs.keys_of(xs)
         predicted, report = self.model.step(inputs, ys, keys)
         named = None if self._environment is None else environments
         self.metric.update(predicted, self.targets.encode(ys), named)
         self.log(report)
         return report
-
-    def _keys(self, rows: Sequence[Any]) -> Sequence[Sequence[str | None]]:
-        """By column, the categories that experts go by."""
-        if isinstance(self.inputs, ImageEncoder):
-            return ()
-        return [[row[1][at] for row in rows] for at in range(len(self.inputs.keys))]
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The class index of each row, -1 if none is known yet; or its value."""

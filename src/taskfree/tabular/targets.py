@@ -10,9 +10,12 @@ import torch
 from torch import Tensor
 
 from taskfree.tabular.scaler import RunningScaler
-from taskfree.tabular.values import RowError, is_missing
+from taskfree.tabular.values import RowError, is_missing, read_number
 
 __all__ = ["LabelEncoder", "RegressionTarget"]
+
+LARGEST = 1e90
+"""Numbers that are larger, or smaller than its negative, are no targets."""
 
 
 class LabelEncoder:
@@ -64,6 +67,9 @@ class RegressionTarget:
     They are stored as they are and standardized when they are learned, so that a replayed sample is
     in today's scale and not in that of the day it was stored.
 
+    Args:
+        form: how they are written: see `values.kind_of`.
+
     >>> target = RegressionTarget()
     >>> values = target.encode([target.read("1"), target.read("3")])
     >>> target.scaler.add(values[:, None], None)
@@ -71,7 +77,8 @@ class RegressionTarget:
     (tensor([-1.,  1.]), tensor([1., 3.], dtype=torch.float64))
     """
 
-    def __init__(self) -> None:
+    def __init__(self, form: str = "") -> None:
+        self.form = form
         self.scaler = RunningScaler(1)
 
     def read(self, value: Any) -> float:
@@ -79,11 +86,11 @@ class RegressionTarget:
         if is_missing(value):
             raise RowError("the target is missing")
         try:
-            number = float(value)
-        except (TypeError, ValueError):
+            number = read_number(value, self.form)
+        except (TypeError, ValueError, OverflowError):
             raise RowError(f"the target must be a number, got {value!r}") from None
-        if math.isinf(number):
-            raise RowError("the target is infinite")
+        if abs(number) > LARGEST:
+            raise RowError(f"the target is {'infinite' if math.isinf(number) else 'too large'}")
         return number
 
     def encode(self, values: Sequence[float], learn: bool = True) -> Tensor:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import PolynomialLR
 
 from taskfree._core import validation
-from taskfree.defaults import STRENGTH
-from taskfree.how import MAS
+from taskfree.defaults import STRENGTH, Auto
+from taskfree.how import MAS, Regularizer
 from taskfree.learner import Learner
 from taskfree.paper import runner
 from taskfree.paper.cache import run_file
@@ -27,7 +27,7 @@ from taskfree.paper.corridors.themes import THEMES
 from taskfree.paper.publish import publish, settings
 from taskfree.paper.simulation import tiny_v2
 from taskfree.when import Settled
-from taskfree.which import Hardest
+from taskfree.which import Buffer, Hardest, Reservoir
 
 FRAMES = 10
 """New frames per time step."""
@@ -110,6 +110,8 @@ class CorridorSetting:
     buffer: bool = True
     consolidate: bool = False
     balanced: bool = False
+    reservoir: int = 0
+    """The capacity of a class-balanced reservoir instead of the hard buffer; 0 for the latter."""
     order: str = "as flown"
     """`"as flown"`, `"shuffled"` for joint learning, or `"none"` for no learning."""
     epochs: bool = False
@@ -123,6 +125,9 @@ SETTINGS = (
     CorridorSetting("online continual", consolidate=True),
     CorridorSetting("online, class-balanced", balanced=True),
     CorridorSetting("online continual, class-balanced", consolidate=True, balanced=True),
+    CorridorSetting("replay, 500 frames", reservoir=500),
+    CorridorSetting("default, 40 frames", consolidate=True, reservoir=40),
+    CorridorSetting("default, 500 frames", consolidate=True, reservoir=500),
     CorridorSetting("online joint", balanced=True, order="shuffled"),
     CorridorSetting("offline joint", buffer=False, order="shuffled", epochs=True),
 )
@@ -197,13 +202,22 @@ def _fly(learner: Learner, job: CorridorJob, name: str) -> rollout.Rollout:
 
 
 def _learner(model: nn.Module, config: CorridorsConfig, setting: CorridorSetting) -> Learner:
+    which: Buffer | None = None
+    how: Regularizer | Auto | None = None
+    if setting.reservoir:
+        which = Reservoir(setting.reservoir, balanced="auto")
+        how = "auto" if setting.consolidate else None
+    elif setting.buffer:
+        which = Hardest(config.buffer_size, balanced=setting.balanced)
+    if setting.consolidate and not setting.reservoir:
+        how = MAS(config.strength, penalty="relative")
     return Learner(
         model,
         torch.optim.Adam(model.parameters(), lr=config.lr, fused=True),
         loss=nn.CrossEntropyLoss(reduction="none"),
         when=Settled(),
-        which=Hardest(config.buffer_size, balanced=setting.balanced) if setting.buffer else None,
-        how=MAS(config.strength, penalty="relative") if setting.consolidate else None,
+        which=which,
+        how=how,
         repeats=1 if setting.epochs else config.repeats,
     )
 
@@ -310,7 +324,8 @@ def _file(job: CorridorJob) -> Path:
     """The file of a run; its key leaves out options that the setting does not use."""
     config, setting = job.config, job.setting
     uses = {
-        "buffer_size": setting.buffer, "strength": setting.consolidate, "epochs": setting.epochs,
+        "buffer_size": setting.buffer and not setting.reservoir,
+        "strength": setting.consolidate and not setting.reservoir, "epochs": setting.epochs,
         "repeats": not setting.epochs, "live": setting.order == "as flown", "seeds": False,
     }  # fmt: skip
     used = {name: value for name, value in _settings(config).items() if uses.get(name, True)}

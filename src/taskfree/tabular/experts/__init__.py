@@ -1,7 +1,7 @@
 """Experts: simple predictors of the next row, which are mixed with the network."""
 
 from taskfree.tabular.experts.averages import KeyedAverage, LastValue, Mean, RecentMean
-from taskfree.tabular.experts.expert import Expert, Past, Rows
+from taskfree.tabular.experts.expert import Expert, Past, RowBatch
 from taskfree.tabular.experts.frequencies import (
     Frequencies,
     KeyedFrequencies,
@@ -26,7 +26,7 @@ __all__ = [
     "RecentFrequencies",
     "RecentMean",
     "RecentNetwork",
-    "Rows",
+    "RowBatch",
     "SameAsLast",
     "SoftmaxModel",
     "ValueHistory",

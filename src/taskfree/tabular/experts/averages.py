@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskfree.tabular.experts.expert import Rows
+from taskfree.tabular.experts.expert import RowBatch
 from taskfree.tabular.experts.frequencies import KEY_FORGET, MOST_KEYS
 from taskfree.tabular.scaler import RunningScaler
 
@@ -16,7 +16,7 @@ from taskfree.tabular.scaler import RunningScaler
 class _Stateless:
     """An expert that others learn for."""
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """It has nothing of its own to learn."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Mean(_Stateless):
 
     >>> scaler = RunningScaler(1)
     >>> scaler.add(torch.tensor([[1.0], [2.0]]).double(), None)
-    >>> Mean(scaler).predict(Rows(torch.zeros(2, 0), None))
+    >>> Mean(scaler).predict(RowBatch(torch.zeros(2, 0), None))
     tensor([1.5000, 1.5000], dtype=torch.float64)
     """
 
@@ -44,9 +44,10 @@ class Mean(_Stateless):
     def __init__(self, scaler: RunningScaler) -> None:
         self.scaler = scaler
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The mean."""
-        return self.scaler.mean.expand(len(rows))
+        mean: Tensor = self.scaler.mean
+        return mean.expand(len(rows))
 
 
 class LastValue(_Stateless):
@@ -54,7 +55,7 @@ class LastValue(_Stateless):
 
     name = "same as the last row"
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The last value."""
         return rows.past.last
 
@@ -64,7 +65,7 @@ class RecentMean(_Stateless):
 
     name = "recent mean"
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The mean."""
         return rows.past.recent
 
@@ -86,7 +87,7 @@ class KeyedAverage:
         self.known: dict[str, list[float]] = {}
         """By key, the mean and the weight of the rows in it."""
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The mean of the row's key, with one row more at the mean of all."""
         overall = float(self.scaler.mean)
         if not self.forget:
@@ -97,7 +98,7 @@ class KeyedAverage:
         means = [(mean * count + overall) / (count + 1) for mean, count in found]
         return torch.tensor(means, dtype=torch.float64)
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """Average the values by key."""
         for key, value in zip(rows.keys[self.place], targets.tolist(), strict=True):
             entry = self.known.get(key or "")

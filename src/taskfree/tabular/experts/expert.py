@@ -26,8 +26,8 @@ class Past(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows in the order in which they came."""
+class RowBatch:
+    """RowBatch in the order in which they came."""
 
     features: Tensor
     """Standardized inputs, one row each."""
@@ -41,28 +41,31 @@ class Rows:
 
     @cached_property
     def inputs(self) -> Tensor:
-        """Features, what the last rows said, and 1."""
+        """1, what the last rows said, and the features, which may become more."""
         ones = self.features.new_ones(len(self), 1)
-        return torch.cat([self.features, self.past.inputs, ones], 1)
+        return torch.cat([ones, self.past.inputs, self.features], 1)
 
     @cached_property
     def short_inputs(self) -> Tensor:
         """The same, not longer than `LONGEST`, so that no row moves weights too far."""
         sizes = torch.linalg.vector_norm(self.inputs, dim=1, keepdim=True)
-        return self.inputs * (LONGEST / sizes).clamp_(max=1)
+        short: Tensor = self.inputs * (LONGEST / sizes).clamp_(max=1)
+        return short
 
 
 class Expert(Protocol):
-    """Predicts rows one after the other, cheaply. Rows of one call are predicted before any of them
-    is learned, but `past` knows the targets of those before."""
+    """Predicts rows one after the other, cheaply.
+
+    Those of one call are predicted before any is learned, but `past` has the targets before each.
+    """
 
     name: str
     """What it is called in reports."""
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The probability of each class seen so far, or a value, for each row."""
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """Take the targets of rows."""
 
     def state_dict(self) -> dict[str, Any]:

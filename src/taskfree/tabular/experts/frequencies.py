@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskfree.tabular.experts.expert import Rows
+from taskfree.tabular.experts.expert import RowBatch
 from taskfree.tabular.experts.history import SLOTS
 
 FORGET = 0.999
@@ -24,7 +24,7 @@ MOST_CLASSES = 100
 class Frequencies:
     """The most frequent class: how often each came so far.
 
-    >>> rows = Rows(torch.zeros(1, 0), None)
+    >>> rows = RowBatch(torch.zeros(1, 0), None)
     >>> expert = Frequencies()
     >>> expert.learn(rows, torch.tensor([0, 0, 1]))
     >>> expert.predict(rows)
@@ -41,11 +41,11 @@ class Frequencies:
         """The share of each class."""
         return self.counts / self.counts.sum().clamp_min(1)
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The shares, for every row."""
         return self.shares.expand(len(rows), -1)
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """Count the labels."""
         del rows
         self.counts = _fit(self.counts, int(targets.max()) + 1)
@@ -72,7 +72,7 @@ class RecentFrequencies:
     def __init__(self, overall: Frequencies) -> None:
         self.overall = overall
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The decaying means, one row each."""
         shares = self.overall.predict(rows)
         classes = shares.shape[1]
@@ -81,7 +81,7 @@ class RecentFrequencies:
         recent = rows.past.recent[:, :classes]
         return 0.95 * recent + (1 - 0.95 * recent.sum(1, keepdim=True)) * shares
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """It has nothing of its own to learn."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class SameAsLast:
         self.overall = overall
         self.repeated, self.count = 1.0, 2.0
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The last class; the other classes share the rest."""
         others, last = self.overall.predict(rows).clone(), rows.past.last
         seen = (last >= 0) & (last < others.shape[1])
@@ -118,7 +118,7 @@ class SameAsLast:
         found = others.scatter_(1, known, stay)
         return torch.where(seen[:, None], found, self.overall.shares)
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """Count how many repeat the row before."""
         same, faded = (targets == rows.past.last).double(), FORGET ** len(targets)
         weights = FORGET ** torch.arange(len(targets) - 1, -1, -1, dtype=torch.float64)
@@ -148,7 +148,7 @@ class KeyedFrequencies:
         self.place, self.overall = place, overall
         self.counts: dict[str, dict[int, float]] = {}
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The decaying counts of the row's key, and one row more with the shares of all."""
         shares = self.overall.shares
         known = {key: self._share(key, shares) for key in set(rows.keys[self.place])}
@@ -162,7 +162,7 @@ class KeyedFrequencies:
         found[list(counts)] += torch.tensor(list(counts.values()), dtype=torch.float64)
         return found / found.sum()
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """Count the labels by key."""
         if len(self.overall.counts) > MOST_CLASSES:
             self.counts = {}

@@ -20,15 +20,26 @@ SLOTS = 16
 """This many classes have inputs of their own; later ones share them."""
 
 
+@lru_cache(maxsize=4096)
+def decaying_sums(rows: int, decay: float) -> tuple[Tensor, Tensor]:
+    """The weights in sums that decay, before each of some rows and after the last.
+
+    Of the sum before them all, and of the rows, in a lower triangle.
+
+    >>> decaying_sums(2, 0.5)[0].tolist(), decaying_sums(2, 0.5)[1].tolist()
+    ([1.0, 0.5, 0.25], [[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
+    """
+    ages = torch.arange(rows + 1)[:, None] - 1 - torch.arange(rows)
+    own = torch.where(ages >= 0, decay ** ages.clamp_min(0).double(), 0.0)
+    return decay ** torch.arange(rows + 1, dtype=torch.float64), own
+
+
 @lru_cache(maxsize=1024)
 def _weights(rows: int) -> tuple[Tensor, Tensor]:
-    """For each of the decays, the weights in the decaying means before each of some rows and after
-    the last: of the mean before them all, and of the rows, in a lower triangle."""
-    decays = torch.tensor(DECAYS, dtype=torch.float64)[:, None, None]
-    before = decays ** torch.arange(rows + 1)[:, None]
-    ages = torch.arange(rows + 1)[:, None] - 1 - torch.arange(rows)
-    own = torch.where(ages >= 0, (1 - decays) * decays ** ages.clamp_min(0), 0.0)
-    return before, own
+    """The same for the means with each of the decays."""
+    before, own = zip(*(decaying_sums(rows, decay) for decay in DECAYS), strict=True)
+    shares = 1 - torch.tensor(DECAYS, dtype=torch.float64)
+    return torch.stack(before)[:, :, None], torch.stack(own) * shares[:, None, None]
 
 
 def decaying_means(start: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,7 +109,9 @@ class LabelHistory:
 def _slots(labels: Tensor) -> Tensor:
     """Labels one-hot over the slots; nothing is set for none."""
     found = torch.zeros(len(labels), SLOTS, dtype=torch.float64)
-    return found.scatter_(1, (labels.clamp_min(0) % SLOTS)[:, None], (labels >= 0)[:, None].double())
+    return found.scatter_(
+        1, (labels.clamp_min(0) % SLOTS)[:, None], (labels >= 0)[:, None].double()
+    )
 
 
 class ValueHistory:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskfree.tabular.experts.expert import Rows
+from taskfree.tabular.experts.expert import RowBatch
 from taskfree.tabular.scaler import RunningScaler
 
 RATE = 0.01
@@ -38,20 +38,26 @@ class SoftmaxModel:
         self.weight = torch.zeros(0, 0)
         self.squares = torch.zeros(0, 0)
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The probability of each class seen so far."""
         if not len(self.weight):
             return torch.zeros(len(rows), 0, dtype=torch.float64)
-        return (rows.short_inputs @ self.weight.T).softmax(1).double()
-
-    def learn(self, rows: Rows, targets: Tensor) -> None:
-        """A gradient step for each row, all from the same weights."""
         inputs = rows.short_inputs
-        classes = max(len(self.weight), int(targets.max()) + 1)
-        if self.weight.shape != (classes, inputs.shape[1]):
-            more = (0, inputs.shape[1] - self.weight.shape[1], 0, classes - len(self.weight))
+        self._fit(len(self.weight), inputs.shape[1])
+        found: Tensor = (inputs @ self.weight.T).softmax(1).double()
+        return found
+
+    def _fit(self, classes: int, inputs: int) -> None:
+        """New classes and inputs start at 0."""
+        more = (0, inputs - self.weight.shape[1], 0, classes - len(self.weight))
+        if any(more):
             self.weight = torch.nn.functional.pad(self.weight, more)
             self.squares = torch.nn.functional.pad(self.squares, more)
+
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
+        """A gradient step for each row, all from the same weights."""
+        inputs = rows.short_inputs
+        self._fit(max(len(self.weight), int(targets.max()) + 1), inputs.shape[1])
         error = (inputs @ self.weight.T).softmax(1)
         error[torch.arange(len(targets)), targets] -= 1
         step = error.T @ inputs
@@ -83,9 +89,11 @@ class LinearModel:
         self.scaler = scaler
         self.weight = torch.zeros(0)
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The values."""
-        return self._standardized(rows.short_inputs).double() * self.scaler.std + self.scaler.mean
+        found = self._standardized(rows.short_inputs).double()
+        restored: Tensor = found * self.scaler.std + self.scaler.mean
+        return restored
 
     def _standardized(self, inputs: Tensor) -> Tensor:
         if len(self.weight) != inputs.shape[1]:
@@ -94,7 +102,7 @@ class LinearModel:
             )
         return inputs @ self.weight
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """A gradient step for each row, all from the same weights."""
         inputs = rows.short_inputs
         wanted = ((targets - self.scaler.mean) / self.scaler.std).float()
@@ -125,24 +133,25 @@ class LeastSquares:
         self.weight = torch.zeros(0).double()
         self.error = 0.0
         self.waiting = 0
-        """Rows since the weights were last computed."""
+        """RowBatch since the weights were last computed."""
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The last value and the change."""
         inputs = rows.inputs.double()
-        if len(self.weight) != inputs.shape[1]:
+        if not len(self.weight) or inputs.shape[1] > MOST_INPUTS:
             return rows.past.last
-        return rows.past.last + inputs @ self.weight * self.scaler.std
+        known = inputs[:, : len(self.weight)]  # new inputs have no weight yet
+        return rows.past.last + known @ self.weight * self.scaler.std
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """Add the rows; those with errors of more than four times the usual count less."""
         inputs = rows.inputs.double()
         width = inputs.shape[1]
         if width > MOST_INPUTS:
             return
-        if len(self.wanted) != width:
-            self.products = torch.zeros(width, width, dtype=torch.float64)
-            self.wanted = torch.zeros(width, dtype=torch.float64)
+        if more := width - len(self.wanted):
+            self.products = torch.nn.functional.pad(self.products, (0, more, 0, more))
+            self.wanted = torch.nn.functional.pad(self.wanted, (0, more))
         change = (targets - rows.past.last) / self.scaler.std
         errors = (targets - self.predict(rows)).abs() / self.scaler.std
         if not self.error:
@@ -161,7 +170,7 @@ class LeastSquares:
         self.waiting = 0
         scale = self.products.diagonal().sqrt().clamp_min(1e-6)
         correlation = self.products / scale.outer(scale)
-        rows = float(self.products[-1, -1])  # of the input that is always 1
+        rows = float(self.products[0, 0])  # of the input that is always 1
         correlation.diagonal().add_(RIDGE / max(1.0, rows))
         self.weight = torch.linalg.solve(correlation, self.wanted / scale) / scale
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from taskfree.tabular.experts.expert import Rows
+from taskfree.tabular.experts.expert import RowBatch
 from taskfree.tabular.scaler import RunningScaler
 
 HIDDEN = 64
@@ -48,21 +48,23 @@ class RecentNetwork:
         self.squares = [torch.zeros_like(value) for value in self.parameters]
         self.steps = 0
 
-    def predict(self, rows: Rows) -> Tensor:
+    def predict(self, rows: RowBatch) -> Tensor:
         """The probability of each class seen so far, or the value."""
         outputs = self._forward(rows)[2]
         if self.scaler is None:
             return outputs.softmax(1).double()
-        return outputs[:, 0].double() * self.scaler.std + self.scaler.mean
+        found: Tensor = outputs[:, 0].double() * self.scaler.std + self.scaler.mean
+        return found
 
-    def _forward(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    def _forward(self, rows: RowBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Inputs, hidden units and outputs."""
+        inputs = rows.inputs[:, 1:]
+        self._widen(inputs.shape[1])
         first, first_bias, last, last_bias = self.parameters
-        inputs = rows.inputs[:, :-1]
         hidden = torch.addmm(first_bias, inputs, first.T).relu_()
         return inputs, hidden, torch.addmm(last_bias, hidden, last.T)
 
-    def learn(self, rows: Rows, targets: Tensor) -> None:
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
         """One step of Adam, on the cross entropy or the smooth L1 loss."""
         if self.scaler is None:
             self._grow(int(targets.max()) + 1)
@@ -76,6 +78,13 @@ class RecentNetwork:
         error /= len(targets)
         inner = (error @ self.parameters[2]) * (hidden > 0)
         self._descend([inner.T @ inputs, inner.sum(0), error.T @ hidden, error.sum(0)])
+
+    def _widen(self, inputs: int) -> None:
+        """The weights of new inputs start at 0."""
+        more = inputs - self.parameters[0].shape[1]
+        if more > 0:
+            for values in (self.parameters, self.means, self.squares):
+                values[0] = pad(values[0], (0, more))
 
     def _grow(self, outputs: int) -> None:
         """New classes start at 0."""
