@@ -43,7 +43,9 @@ def rows(stream: Stream) -> Iterator[tuple[Row, Any]]:
             known = column.astype(float)
             numbers[name] = known.fillna(known.expanding().mean()).fillna(0.0)
         else:
-            names[name] = column.astype(object).where(column.notna(), "missing").astype(str)
+            names[name] = column.astype(str)
+    names = names.astype(object).where(names.notna(), "missing")
+    numbers = numbers.fillna(0.0)
     targets = stream.rows[stream.target].tolist()
     both = zip(numbers.to_dict("records"), names.to_dict("records"), targets, strict=True)
     for left, right, target in both:

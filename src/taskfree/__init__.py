@@ -19,6 +19,7 @@ Names are loaded on first use: `import taskfree` alone does not import torch.
 
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from os import PathLike as _PathLike
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from taskfree.how import MAS, Teacher
     from taskfree.learner import Learner
     from taskfree.observe.advice import Advice
-    from taskfree.observe.events import Event, Report
+    from taskfree.observe.events import Report
+    from taskfree.tabular.learned import LearnedTable
     from taskfree.when import Every, Plateau, Settled
     from taskfree.which import ClassBalanced, Hardest, Recent, Reservoir
 
@@ -44,7 +46,6 @@ __all__ = [
     "CheckpointError",
     "ClassBalanced",
     "DistributedError",
-    "Event",
     "Every",
     "Hardest",
     "Learner",
@@ -59,6 +60,7 @@ __all__ = [
     "Teacher",
     "checkpoint",
     "how",
+    "load",
     "when",
     "which",
 ]
@@ -71,10 +73,23 @@ _HOMES = {
     "which": ("ClassBalanced", "Hardest", "Recent", "Reservoir"),
     "learner": ("Learner",),
     "observe.advice": ("Advice",),
-    "observe.events": ("Event", "Report"),
+    "observe.events": ("Report",),
     "_learner.snapshot": ("Snapshot",),
     "_core.errors": ("CheckpointError", "DistributedError", "NotFiniteError", "TaskfreeError"),
 }
+
+
+def load(folder: "str | _PathLike[str]") -> "LearnedTable":
+    """Open what `taskfree learn` has learned: see `taskfree.tabular.learned.LearnedTable`.
+
+    >>> load("nowhere")
+    Traceback (most recent call last):
+    ...
+    ValueError: nowhere holds nothing that was learned; start with taskfree learn
+    """
+    from taskfree.tabular import learned
+
+    return learned.load(folder)
 
 
 def __getattr__(name: str) -> _Any:

@@ -137,6 +137,12 @@ class Prequential:
         return self.windowed if math.isnan(self._worst) else self._worst
 
     @property
+    def class_counts(self) -> dict[int, int]:
+        """The number of samples of each class, by its number."""
+        counts = self._classes[0].long().tolist()
+        return {at: count for at, count in enumerate(counts) if count}
+
+    @property
     def by_class(self) -> dict[int, float]:
         """The accuracy on each class seen so far."""
         came, right = self._classes.tolist()

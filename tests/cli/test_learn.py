@@ -118,7 +118,7 @@ def test_unreadable_rows_have_no_effect(tmp_path, capsys):
 def test_strict_stops_at_the_first_unreadable_row_and_saves(tmp_path, capsys):
     file = write(tmp_path / "a.csv", bad=(500,))
     options = ("--target", "label", "--state", tmp_path / "state", "--batch-size", 64)
-    assert learn(file, *options, "--strict") == 2
+    assert learn(file, *options, "--strict") == 1
     assert "line 502: x is infinite; with --strict" in capsys.readouterr().err
     assert Session(tmp_path / "state").progress.rows == 500 // 64 * 64
 
@@ -196,7 +196,7 @@ def test_held_out_rows_are_evaluated_and_never_learned(tmp_path):
     history = [
         json.loads(one) for one in (tmp_path / "state/history.jsonl").read_text().splitlines()
     ]
-    assert len(history) == 3
+    assert [point["count"] for point in history] == [100, 200, 500, 1000, 1500]
     assert all(str(held) in point["held out"] for point in history)
     assert history[-1]["held out"][str(held)] > 0.7
     assert Session(tmp_path / "state").metric.count == 1500, "held-out rows are not learned"
@@ -319,3 +319,116 @@ def test_old_states_and_open_files_do_not_pile_up(tmp_path):
     learn(file, "--target", "label", "--state", tmp_path / "state", "--save-rows", 300)
     assert len(os.listdir("/proc/self/fd")) <= files + 1
     assert len(list((tmp_path / "state").glob("0*.safetensors"))) == 3
+
+
+def lines_of(file):
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_it_stops_if_more_than_a_tenth_of_the_rows_cannot_be_read(tmp_path, capsys):
+    file = write(tmp_path / "a.csv", bad=range(300, 600))
+    assert learn(file, "--target", "label", "--state", tmp_path / "state") == 1
+    assert "more than a tenth" in capsys.readouterr().err
+    rows = Session(tmp_path / "state").progress.rows
+    assert 300 < rows < 400, "what came before is saved"
+    fine = write(tmp_path / "b.csv", bad=range(0, 1500, 11))
+    assert learn(fine, "--target", "label", "--state", tmp_path / "fine") == 0
+
+
+def test_predictions_are_written_as_it_learns(tmp_path):
+    file = write(tmp_path / "a.csv", rows=400)
+    out = tmp_path / "predictions.jsonl"
+    options = ["--target", "label", "--state", tmp_path / "state", "--predictions", out]
+    learn(file, *options)
+    lines = lines_of(out)
+    assert [line["line"] for line in lines] == list(range(2, 402))
+    right = sum(line["prediction"] == line["target"] for line in lines)
+    assert right / 400 == pytest.approx(Session(tmp_path / "state").metric.mean)
+
+
+def test_predictions_continue_with_the_state(tmp_path, capsys):
+    file = write(tmp_path / "a.csv", rows=400)
+    whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
+    learn(file, "--target", "label", "--state", tmp_path / "w", "--predictions", whole)
+    options = ["--target", "label", "--state", tmp_path / "p", "--predictions", parts]
+    learn(file, *options, "--rows", 150)
+    with parts.open("a") as out:
+        out.write("written after the state was saved\n")
+    learn(file, *options)
+    assert parts.read_text() == whole.read_text()
+    assert learn(file, "--target", "label", "--state", tmp_path / "o", "--predictions", whole) == 2
+    assert "exists already; name another file" in capsys.readouterr().err
+
+
+def test_rows_without_a_target_are_predicted_and_not_learned(tmp_path, capsys):
+    with_gaps, without = tmp_path / "gaps.csv", tmp_path / "without.csv"
+    lines = write(tmp_path / "a.csv", rows=400).read_text().splitlines()
+    gaps = [line.rpartition(",")[0] + "," if at in (90, 91, 300) else line
+            for at, line in enumerate(lines)]  # fmt: skip
+    with_gaps.write_text("\n".join(gaps) + "\n")
+    kept = [line for at, line in enumerate(lines) if at not in (90, 91, 300)]
+    without.write_text("\n".join(kept) + "\n")
+    out = tmp_path / "predictions.jsonl"
+    learn(with_gaps, "--target", "label", "--state", tmp_path / "g", "--predictions", out)
+    assert "400, of which 0 could not be read, and 3 had no target" in capsys.readouterr().err
+    learn(without, "--target", "label", "--state", tmp_path / "n")
+    states = [checkpoint.peek(tmp_path / name, "learner", "model") for name in "gn"]
+    assert same(*states), "they have no effect"
+    answers = [line for line in lines_of(out) if "target" not in line]
+    assert [answer["line"] for answer in answers] == [91, 92, 301]
+    assert all(answer["prediction"] in ("low", "high") for answer in answers)
+
+
+def fraud(file, rows=6000):
+    """Transactions, one in 100 of which is a fraud of a larger amount, mostly."""
+    draw = random.Random(3)
+    with file.open("w") as out:
+        out.write("amount,kind\n")
+        for row in range(rows):
+            bad = row % 100 == 50
+            out.write(f"{draw.gauss(2 if bad else 0, 1):.3f},{'fraud' if bad else 'fine'}\n")
+    return file
+
+
+def test_a_rare_class_is_found_with_balance(tmp_path, capsys):
+    file = fraud(tmp_path / "a.csv")
+    learn(file, "--target", "kind", "--state", tmp_path / "plain")
+    told = capsys.readouterr().err
+    assert told.index("balanced accuracy") < told.index("recall of 'fraud'")
+    assert told.index("recall of 'fraud'") < told.index("most frequent class: 0.990")
+    learn(file, "--target", "kind", "--state", tmp_path / "balance", "--balance")
+    plain, balanced = (
+        Session(tmp_path / name).metric.balanced_accuracy for name in ("plain", "balance")
+    )
+    assert balanced > 0.75 > plain + 0.1
+
+
+def test_columns_that_are_not_plain_are_named_at_the_start(tmp_path, capsys):
+    draw = random.Random(1)
+    lines = ["row,when,price,kind"]
+    for row in range(300):
+        kind = "day" if 7 < row % 24 < 20 else "night"
+        when = f"{1 + row // 24:02}.03.2024 {row % 24:02}:30"
+        lines.append(f'{row},{when},"{draw.uniform(1, 9):.2f} €",{kind}'.replace(".", ",", 0))
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    learn(tmp_path / "a.csv", "--target", "kind", "--state", tmp_path / "state")
+    told = " ".join(capsys.readouterr().err.split())
+    assert "column 'row': left out: it counts the rows" in told
+    assert "column 'when': time, such as '01.03.2024 00:30'" in told
+    assert "column 'price': numbers with a decimal point" in told
+    assert Session(tmp_path / "state").metric.windowed > 0.85, "the hour tells it"
+
+
+def test_what_was_learned_can_be_looked_at_while_it_learns(tmp_path):
+    file = write(tmp_path / "a.csv")
+    learn(file, "--target", "label", "--state", tmp_path / "state", "--rows", 700)
+    history = tmp_path / "state/history.jsonl"
+    with history.open("a") as more:  # written by another process since the state was saved
+        more.write('{"step": 999}\n')
+    before = {one: one.read_bytes() for one in (tmp_path / "state").rglob("*") if one.is_file()}
+    assert Session(tmp_path / "state", reading=True).progress.rows == 700
+    for command in ("inspect", "predict"):
+        words = [command, *([str(file)] if command == "predict" else [])]
+        options = ["--state"] if command == "predict" else []
+        assert main([*words, *options, str(tmp_path / "state")]) == 0
+    assert {one: one.read_bytes() for one in before} == before

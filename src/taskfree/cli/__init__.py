@@ -111,13 +111,13 @@ def _run(name: str, command: Command, options: list[str]) -> int:
     except BrokenPipeError:  # the reader of the output has left
         sys.stdout = None
     except (ValueError, TypeError, OSError) as error:
-        return _fail(str(error))
+        return _fail(str(error), getattr(error, "status", 2))
     except KeyboardInterrupt:
         _fail("interrupted")
         return 130
     return 0
 
 
-def _fail(message: str) -> int:
+def _fail(message: str, status: int = 2) -> int:
     print(f"taskfree: {message}", file=sys.stderr)  # noqa: T201 - the error
-    return 2
+    return status

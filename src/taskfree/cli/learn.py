@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,6 +12,7 @@ import tyro
 
 from taskfree import checkpoint
 from taskfree._core import validation
+from taskfree.observe.advice import Advice
 from taskfree.tabular.batch_reader import BatchReader
 from taskfree.tabular.console import Console
 from taskfree.tabular.held_out import HeldOut
@@ -63,11 +65,15 @@ class Learn(LoopOptions, Choices):
 def run(command: Learn) -> Session:
     """Learn all rows, or until told to stop."""
     torch.set_num_threads(command.threads)
+    warnings.filterwarnings("ignore", "the loss is flat", Advice)  # its experts may know enough
     source = open_source(command.source, command.format, command.delimiter)
     session, reader = _start(command, source)
     console = Console(session.progress.rows)
     if session.progress.rows:
         console.say(f"continuing after {session.progress.rows:,} rows")
+    else:
+        for name, note in session.schema.notes.items():
+            console.say(f"column {name!r}: {note}")
     held_out = [HeldOut(name, command.delimiter, session) for name in command.held_out]
     LearningLoop(command, session, source, reader, held_out, console).run()
     return session

@@ -47,7 +47,7 @@ class Predict:
 def run(command: Predict) -> None:
     """Write an answer for every row."""
     torch.set_num_threads(1)
-    session = Session(command.state)
+    session = Session(command.state, reading=True)
     with (
         nullcontext(sys.stdout) if command.out is None else command.out.open("w", newline="")
     ) as file:

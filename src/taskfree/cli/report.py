@@ -26,5 +26,5 @@ class WriteReport:
 def run(command: WriteReport) -> None:
     """Write the page."""
     out = command.out or command.state / "report.html"
-    report.write(Session(command.state), out)
+    report.write(Session(command.state, reading=True), out)
     Console().print(f"report: {out}")

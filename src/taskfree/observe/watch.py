@@ -102,9 +102,11 @@ class JSONTail:
             self._read += len(new)
             for line in new.splitlines():
                 try:
-                    self._found.append(json.loads(line))
-                except ValueError:
+                    one = json.loads(line, parse_constant=lambda _: None)  # nan and inf are null
+                except (ValueError, RecursionError):
                     continue  # not ours
+                if isinstance(one, dict):
+                    self._found.append(one)
         return self._found
 
 
@@ -133,14 +135,17 @@ class RunFiles:
                 if first < one.get("step", 0) <= last
             ][-WIDEST:],
             "history": [*history[::step], *(history[-1:] if (len(history) - 1) % step else [])],
-            "buffer": self._buffer(),
+            "buffer": self._read("buffer.json"),
+            "status": self._read("status.json"),
         }
 
-    def _buffer(self) -> Any:
+    def _read(self, name: str) -> Any:
+        """The object in a file of the run; None if there is none."""
         try:
-            return json.loads((self.folder / "buffer.json").read_bytes())
-        except (OSError, ValueError):
+            found = json.loads((self.folder / name).read_bytes(), parse_constant=lambda _: None)
+        except (OSError, ValueError, RecursionError):
             return None
+        return found if isinstance(found, dict) else None
 
 
 class WatchHandler(server.PageHandler):

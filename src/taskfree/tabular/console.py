@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from taskfree.metrics import StepTimer
-from taskfree.observe.events import label_counts
 from taskfree.tabular.held_out import HeldOut
 from taskfree.tabular.session import Session
 from taskfree.tabular.targets import LabelEncoder
@@ -57,19 +56,20 @@ class Console:
         else:
             self.say(str(self._status(session)))
 
-    def _rate(self, session: Session) -> float:
+    def rate(self, session: Session) -> float:
+        """Rows per second in this run."""
         seconds = monotonic() - self._started
         return (session.progress.rows - self._first_row) / max(1e-9, seconds)
 
     def _status(self, session: Session) -> Text:
         progress, metric = session.progress, session.metric
-        parts = [f"{progress.rows:,} rows", f"{self._rate(session):,.0f}/s"]
+        parts = [f"{progress.rows:,} rows", f"{self.rate(session):,.0f}/s"]
         if metric.count:
             name = "accuracy" if isinstance(session.targets, LabelEncoder) else "error"
             parts.append(f"{name} {metric.windowed:.3f} (all {metric.mean:.3f})")
+            parts.append(f"last row: {session.last[1]}, predicted {session.last[0]}")
+            parts += [f"{name} {value:.3f}" for name, value in simple(session).items()]
         parts += [f"{kind} {step:,}" for kind, step in sorted(self.events.items(), reverse=True)]
-        if buffer := _buffer(session):
-            parts.append(f"buffer {buffer}")
         if progress.skipped:
             parts.append(f"{progress.skipped:,} skipped")
         parts.append(_memory())
@@ -79,22 +79,20 @@ class Console:
         """Print how it went."""
         rows, skipped = session.progress.rows, session.progress.skipped
         table = Table(box=None, show_header=False)
-        table.add_row("rows", f"{rows:,}, of which {skipped:,} could not be read")
-        new, rate = rows - self._first_row, self._rate(session)
+        unlabelled = session.progress.unlabelled
+        without = f", and {unlabelled:,} had no target" if unlabelled else ""
+        table.add_row("rows", f"{rows:,}, of which {skipped:,} could not be read{without}")
+        new, rate = rows - self._first_row, self.rate(session)
         table.add_row("this run", f"{new:,}, {rate:,.0f} per second")
         if timer.steps:
             times = f"{1000 * timer.mean:.2f} ms, at most {1000 * timer.worst:.0f} ms"
             table.add_row("time per step", f"{times}; memory {_memory()}")
-        for name, value in session.metric.summary().items():
-            if name != "count":
-                table.add_row(name.replace("_", " "), f"{value:.4f}")
+        for name, text in scores(session).items():
+            table.add_row(name, Text(text))
         for name, value in session.metric.by_environment.items():
             table.add_row(f"in {name}", f"{value:.4f}")
         for held in held_out:
             table.add_row(f"on {held.name}", f"{held.last:.4f}")
-        how = session.learner.how
-        if how is not None:
-            table.add_row("consolidations", str(getattr(how, "consolidations", "")))
         self._rich.print(table)
         self.say(f"saved in {session.folder}; the same command continues from here")
 
@@ -103,13 +101,53 @@ def _memory() -> str:
     return f"{psutil.Process().memory_info().rss / 2**20:.0f} MiB"
 
 
-def _buffer(session: Session) -> str:
-    """What the buffer holds, by class."""
-    which, targets = session.learner.which, session.targets
-    if which is None or not len(which):
-        return ""
-    if not isinstance(targets, LabelEncoder):
-        return str(len(which))
-    found = label_counts(which.targets)
-    named = [f"{targets.names[int(label)]}: {count}" for label, count in found.items()]
-    return ", ".join(named[:5]) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
+SIMPLE = ("most frequent class", "mean so far", "same as the last row", "linear model")
+"""The experts that a reader would compare with."""
+RARE = 0.9
+"""Where one class has at least this share of the rows, accuracy says little."""
+NAMED = 0.005
+"""Experts that are trusted less than this are not named."""
+
+
+def simple(session: Session) -> dict[str, float]:
+    """The scores of the simplest experts."""
+    return {k: v for k, v in session.model.score_by_expert.items() if k in SIMPLE}
+
+
+def trusted(session: Session) -> str:
+    """How far each expert is trusted now."""
+    trust = session.model.trust.items()
+    return ", ".join(f"{name} {weight:.0%}" for name, weight in trust if weight >= NAMED)
+
+
+def scores(session: Session) -> dict[str, str]:
+    """By name, how good it was, beside what is simpler."""
+    metric, targets = session.metric, session.targets
+    if not metric.count:
+        return {}
+    found: dict[str, str] = {}
+    beside = ", ".join(f"{name}: {_short(value)}" for name, value in simple(session).items())
+    if isinstance(targets, LabelEncoder):
+        counts = metric.class_counts
+        most = max(counts, key=counts.__getitem__)
+        rare = min(counts, key=counts.__getitem__)
+        if counts[most] >= RARE * metric.count:
+            found["balanced accuracy"] = f"{metric.balanced_accuracy:.3f}"
+            share = counts[rare] / metric.count
+            found[f"recall of {targets.names[rare]!r}"] = (
+                f"{metric.by_class[rare]:.3f}; {share:.2%} of the rows"
+            )
+        found["accuracy"] = f"{metric.mean:.3f}; {beside}"
+        found.setdefault("balanced accuracy", f"{metric.balanced_accuracy:.3f}")
+    else:
+        found["mean absolute error"] = f"{_short(metric.mean)}; {beside}"
+        found["root mean square error"] = _short(metric.rmse)
+    if metric.count > metric.window:
+        found["now"] = f"{_short(metric.windowed)} over the last {metric.window:,} rows"
+        found["worst"] = f"{_short(metric.worst)} over any {metric.window:,} rows"
+    return found | {"trusted now": trusted(session)}
+
+
+def _short(value: float) -> str:
+    """A score in three digits or more."""
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"

@@ -190,6 +190,19 @@ class TableEncoder:
         present |= {at: inputs[at].item() for at in self.inputs.scaled if inputs[at] != ABSENT}
         return {column.name: column.text(present) for column in self.columns}
 
+    def describe(self) -> list[tuple[str, float, float]]:
+        """Of each input, what it is, what is subtracted, and by what it is divided then."""
+        names = {at: name for column in self.columns for at, name in column.names().items()}
+        shifts, scales = dict.fromkeys(names, 0.0), dict.fromkeys(names, 1.0)
+        scaler = self.inputs.scaler
+        both = zip(self.inputs.scaled, scaler.mean.tolist(), scaler.std.tolist(), strict=True)
+        for at, mean, std in both:
+            shifts[at], scales[at] = mean, std
+        return [
+            (names.get(at, ""), shifts.get(at, 0.0), scales.get(at, 1.0))
+            for at in range(self.width)
+        ]
+
     def state_dict(self) -> dict[str, Any]:
         """Statistics and columns so far."""
         columns = {column.name: column.state_dict() for column in self.columns}
@@ -256,6 +269,10 @@ class ImageEncoder:
         """Images have none."""
         del rows
         return []
+
+    def describe(self) -> list[tuple[str, float, float]]:
+        """Of each channel, what it is; images are standardized one by one."""
+        return [(name, 0.0, 1.0) for name in ("red", "green", "blue")]
 
     def state_dict(self) -> dict[str, Any]:
         """It has no state."""

@@ -32,7 +32,8 @@ class HeldOut:
         for row in source.rows():
             with suppress(RowError):
                 if not row.problem:
-                    self._rows.append(session.read(pick(row.values), session.late(row.values)))
+                    read = session.read(pick(row.values), session.late(row.values))
+                    self._rows += [read] if read[1] is not None else []
         if not self._rows:
             raise ValueError(f"held_out: {name} has no row that can be read")
 

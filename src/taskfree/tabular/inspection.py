@@ -19,6 +19,7 @@ __all__ = ["read_lines", "tables"]
 def tables(session: Session, hardest: int = 5, last: int = 10) -> dict[str, list[list[str]]]:
     """By title, rows of text with the heading first."""
     found = {"Learned": _learned(session), "Columns": _columns(session)}
+    found["Experts"] = _experts(session)
     found["Metrics"] = [["", ""], *_metrics(session)]
     if isinstance(session.targets, LabelEncoder):
         found["Classes"] = _classes(session, session.targets)
@@ -63,6 +64,17 @@ def _columns(session: Session) -> list[list[str]]:
         rows.append([column.name, column.kind, *numbers, categories, note])
     out = (name for name, kind in session.schema.kinds.items() if not kind and name in notes)
     return rows + [[name, "", "", "", "", "", notes[name]] for name in out]
+
+
+def _experts(session: Session) -> list[list[str]]:
+    """The network and the simple models beside it."""
+    score = "accuracy" if isinstance(session.targets, LabelEncoder) else "absolute error"
+    scores = session.model.score_by_expert
+    trust = session.model.trust.items()
+    return [
+        ["", f"{score} so far", "trusted now"],
+        *([name, f"{scores[name]:.4g}", f"{weight:.1%}"] for name, weight in trust),
+    ]
 
 
 def _metrics(session: Session) -> list[list[str]]:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import signal
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import groupby
 from time import monotonic
 from types import FrameType
+from typing import Any
 
-from taskfree._core import validation
+from torch import Tensor
+
+from taskfree._core import files, validation
+from taskfree._core.errors import TaskfreeError
 from taskfree.metrics import StepTimer
 from taskfree.observe.events import Report
 from taskfree.tabular.batch_reader import BatchReader
 from taskfree.tabular.console import Console
 from taskfree.tabular.held_out import HeldOut
+from taskfree.tabular.predictions import Predictions
 from taskfree.tabular.session import Session
 from taskfree.tabular.sources import Position, Row, Source
 from taskfree.tabular.values import RowError
 
-__all__ = ["LearningLoop", "LoopOptions"]
+__all__ = ["LearningLoop", "LoopOptions", "UnreadableError"]
 
 REPORTED = 10
 """This many unreadable rows are reported one by one; after that they are only counted."""
@@ -41,6 +48,9 @@ class LoopOptions:
     """seconds to wait for a live feed to fill a batch"""
     strict: bool = False
     """stop at a row that cannot be read instead of counting and skipping it"""
+    predictions: str | None = None
+    """file for what was predicted of each row before it was learned, as JSON lines, or - for
+    standard output; rows without a target are predicted too"""
 
     def __post_init__(self) -> None:
         for name in ("save_rows", "evaluate_rows"):
@@ -49,8 +59,19 @@ class LoopOptions:
             validation.integer("rows", self.rows, least=1)
 
 
-class _StrictError(ValueError):
-    """A row that cannot be read, with `strict`."""
+MOST_SKIPPED, FIRST = 0.1, 200
+"""It stops if more than a tenth of the rows cannot be read, of 200 or at the end."""
+
+
+class UnreadableError(TaskfreeError, ValueError):
+    """Too many rows cannot be read, or one with `strict`. What was learned before is saved.
+
+    >>> UnreadableError.status
+    1
+    """
+
+    status = 1
+    """Of the command: the arguments are right and the rows are not."""
 
 
 class LearningLoop:
@@ -78,8 +99,9 @@ class LearningLoop:
         self.held_out, self.console = held_out, console
         self.timer = StepTimer()
         self._pick = session.picker(source)
+        self._predictions = Predictions(options.predictions, session.progress)
         self._report: Report | None = None
-        self._saved = monotonic()
+        self._saved, self._shown = monotonic(), 0.0
         self._saved_rows = self._evaluated = session.progress.rows
         self._position: Position | None = None
 
@@ -93,17 +115,29 @@ class LearningLoop:
                     self._learn(rows)
                     self._evaluate_and_save_if_due(len(rows))
                     self.console.show(self.session)
+                    self._show()
+                    self._check_readable(FIRST)
             self._evaluate()
             self._save()
-        except _StrictError:
+            self._show(last=True)
+            self._check_readable(1)
+        except UnreadableError:
             self._save()
             raise
         finally:
+            self._predictions.close()
             for one, handler in zip(signals, before, strict=True):
                 signal.signal(one, handler)
         self.console.summarize(self.session, self.timer, self.held_out)
         if self.reader.stopped:
             raise KeyboardInterrupt
+
+    def _show(self, *, last: bool = False) -> None:
+        """Write what the live page shows, every second."""
+        if last or monotonic() - self._shown >= 1:
+            self._shown = monotonic()
+            status = self.session.status() | {"per second": self.console.rate(self.session)}
+            files.write_json(self.session.folder / "status.json", status, durable=False)
 
     def _size(self) -> int:
         """How many rows the next time step has: by their number, whatever the interruptions."""
@@ -117,30 +151,73 @@ class LearningLoop:
         return self.reader.stopped or (limit is not None and self.session.progress.rows >= limit)
 
     def _learn(self, rows: list[Row]) -> None:
-        readable = []
-        for row in rows:
-            problem = row.problem
-            if not problem:
-                try:
-                    picked, late = self._pick(row.values), self.session.late(row.values)
-                    readable.append(self.session.read(picked, late))
-                    continue
-                except RowError as error:
-                    problem = f": {error}"
-            self._skip(row, problem)
-        if readable:
-            with self.timer:
-                self._report = self.session.learn(readable)
-            if self._report.event is not None:
-                self.console.events[self._report.event.kind] = self._report.event.step
+        """Learn rows with a target, as many together as follow each other; predict the others."""
+        read = [(row, found) for row in rows if (found := self._read(row)) is not None]
+        for labelled, group in groupby(read, lambda pair: pair[1][1] is not None):
+            some = list(group)
+            if labelled:
+                self._learn_labelled(some)
+            else:
+                self._predict([(row, found[0]) for row, found in some])
         self.session.progress.rows += len(rows)
         self._position = rows[-1].end
+
+    def _read(self, row: Row) -> tuple[Any, Any, str | None] | None:
+        """A row as it was read; None if it is skipped. The target is None if it is missing."""
+        problem = row.problem
+        if not problem:
+            try:
+                return self.session.read(self._pick(row.values), self.session.late(row.values))
+            except RowError as error:
+                problem = f": {error}"
+        self._skip(row, problem)
+        return None
+
+    def _learn_labelled(self, rows: list[tuple[Row, tuple[Any, Any, str | None]]]) -> None:
+        with self.timer:
+            self._report = self.session.learn([found for _, found in rows])
+        if self._report.event is not None:
+            self.console.events[self._report.event.kind] = self._report.event.step
+        if self._predictions.name is not None:
+            actual = self.session.targets.encode([found[1] for _, found in rows])
+            self._write([row for row, _ in rows], self.session.answers, actual)
+
+    def _predict(self, rows: list[tuple[Row, Any]]) -> None:
+        """Rows without a target: they are predicted if somebody wants to know."""
+        self.session.progress.unlabelled += len(rows)
+        if self._predictions.name is not None:
+            answers = self.session.predict_next([inputs for _, inputs in rows])
+            self._write([row for row, _ in rows], answers, None)
+
+    def _write(self, rows: list[Row], answers: Tensor, actual: Tensor | None) -> None:
+        def named(target: Any) -> Any:
+            value = target.item()
+            if answers.is_floating_point():
+                return value
+            return self.session.describe(value) if value >= 0 else None
+
+        lines = [
+            {self.source.unit: row.number, "prediction": named(answer)}
+            for row, answer in zip(rows, answers, strict=True)
+        ]
+        for line, target in zip(lines, () if actual is None else actual, strict=False):
+            line["target"] = named(target)
+        self._predictions.write(lines)
+
+    def _check_readable(self, least: int) -> None:
+        progress = self.session.progress
+        if progress.rows >= least and progress.skipped > MOST_SKIPPED * progress.rows:
+            raise UnreadableError(
+                f"{progress.skipped:,} of {progress.rows:,} rows of {self.source.name} cannot be "
+                "read, more than a tenth; see the reasons above, and taskfree learn --help for "
+                "--format, --delimiter and --ignore"
+            )
 
     def _skip(self, row: Row, problem: str) -> None:
         spaced = problem if problem.startswith(":") else f" {problem}"
         message = f"{self.source.name}, {self.source.unit} {row.number}{spaced}"
         if self.options.strict:
-            raise _StrictError(f"{message}; with --strict, nothing of its batch was learned")
+            raise UnreadableError(f"{message}; with --strict, nothing of its batch was learned")
         progress = self.session.progress
         progress.skipped += 1
         if progress.skipped <= REPORTED:
@@ -150,7 +227,7 @@ class LearningLoop:
     def _evaluate_and_save_if_due(self, new: int) -> None:
         options, rows = self.options, self.session.progress.rows
         # By the number of rows, not by when it was last done: the same after any interruption.
-        if rows // options.evaluate_rows > (rows - new) // options.evaluate_rows:
+        if _due(rows, options.evaluate_rows) > _due(rows - new, options.evaluate_rows):
             self._evaluate()
         late = monotonic() - self._saved >= options.save_seconds
         if late or rows - self._saved_rows >= options.save_rows:
@@ -159,6 +236,7 @@ class LearningLoop:
     def _save(self) -> None:
         if self._position is None:
             return  # nothing was learned
+        self._predictions.save()
         self.session.progress.reached(self.source, self._position)
         self.session.save()
         self._saved, self._saved_rows = monotonic(), self.session.progress.rows
@@ -168,3 +246,17 @@ class LearningLoop:
             self._evaluated = self.session.progress.rows
             found = {one.name: one.evaluate() for one in self.held_out}
             self.session.write_history(self._report, found)
+
+
+EARLY = tuple(lead * 10**power for power in range(2, 12) for lead in (1, 2, 5))
+"""The history begins early: after 100, 200, 500, 1,000, ... rows."""
+
+
+def _due(rows: int, every: int) -> int:
+    """How often the history is written up to so many rows.
+
+    >>> [_due(rows, 10_000) for rows in (99, 100, 5_000, 10_000, 20_000)]
+    [0, 1, 6, 7, 8]
+    """
+    early = bisect_right(EARLY, min(rows, every - 1))
+    return early + rows // every

@@ -119,6 +119,7 @@ class StreamModel:
             how=_regularizers(options),
             prepare=prepare,
         )
+        self._balance = options.balance
         self._make_experts(inputs if features is None else features, keys, options.seed)
 
     def _make_experts(self, features: int, keys: Sequence[str], seed: int) -> None:
@@ -215,7 +216,13 @@ class StreamModel:
         """The most probable class of each row, -1 if none is known yet; or its value."""
         if answers.dim() == 1:
             return answers
-        return answers.argmax(1) if answers.shape[1] else torch.full((len(answers),), -1)
+        if not answers.shape[1]:
+            return torch.full((len(answers),), -1)
+        if self._balance:  # by how much more probable than usual
+            usual = next(e for e in self.experts if isinstance(e, Frequencies)).shares
+            shares = torch.nn.functional.pad(usual, (0, answers.shape[1] - len(usual)))
+            answers = answers / shares.clamp_min(1e-6)
+        return answers.argmax(1)
 
     def _add_scores(self, said: list[Tensor], targets: Tensor) -> None:
         self._count += len(targets)
@@ -236,6 +243,7 @@ class StreamModel:
 
     def predict_next(self, inputs: Tensor, keys: Sequence[Sequence[str | None]] = ()) -> Tensor:
         """The same as `predict`, by the mixture, for rows right after those that were learned."""
+        self._fit(inputs)
         return self._label(self._mix(inputs, keys))
 
     def next_probabilities(

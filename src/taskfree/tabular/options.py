@@ -27,6 +27,8 @@ class Options:
     """rows kept for replay, a uniform sample of all so far; 0 for none"""
     strength: float = STRENGTH
     """strength of the regularization of the weights, if fewer than 200 rows are kept; no units"""
+    balance: bool = False
+    """predict so that every class counts equally, however rare it is"""
     seed: int = 0
     """seed of the network's initial weights and of the choice of rows to keep"""
 

@@ -11,10 +11,12 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """How many rows were read, how many were skipped, and where each source continues."""
+    """How many rows were read, skipped or without a target, and where each source continues."""
 
     def __init__(self) -> None:
-        self.rows = self.skipped = 0
+        self.rows = self.skipped = self.unlabelled = 0
+        self.written: dict[str, int] = {}
+        """By file of predictions, its length."""
         self.places: dict[str, dict[str, Any]] = {}
 
     def position(self, source: Source) -> Position:
@@ -42,9 +44,13 @@ class Progress:
 
     def state_dict(self) -> dict[str, Any]:
         """Counts and positions."""
-        return {"rows": self.rows, "skipped": self.skipped, "places": self.places}
+        return {
+            "rows": self.rows, "skipped": self.skipped, "places": self.places,
+            "unlabelled": self.unlabelled, "written": self.written,
+        }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
         self.rows, self.skipped = state["rows"], state["skipped"]
+        self.unlabelled, self.written = state["unlabelled"], dict(state["written"])
         self.places = {name: dict(saved) for name, saved in state["places"].items()}

@@ -147,12 +147,13 @@ def _infer_column(schema: Schema, name: str, values: Sequence[Any]) -> None:
     present = [value for value in values if not is_missing(value)]
     many = len(present) >= FEW
     distinct = len(set(map(str, present)))
+    is_id = kind == "number" and bool(ID_NAME.search(name)) and _are_whole(present)
     if kind == "number" and not form and _counts(present):
         kind, schema.notes[name] = "", "left out: it counts the rows"
-    elif kind == "number" and ID_NAME.search(name) and many and _repeats(present):
-        kind, schema.notes[name] = "category", "its whole numbers are read as names"
-    elif kind == "category" and many and distinct == len(present):
+    elif (kind == "category" or is_id) and many and distinct == len(present):
         kind, schema.notes[name] = "", f"left out: all of its first {distinct} values differ"
+    elif is_id:
+        kind, schema.notes[name] = "category", "its whole numbers are read as names"
     elif not present:
         schema.notes[name] = f"has no value in the first {len(values)} rows"
     elif form and kind == "number":
@@ -177,18 +178,25 @@ def _counts(values: Sequence[Any]) -> bool:
     return len(numbers) > 3 and all(b - a == 1 for a, b in pairwise(numbers))
 
 
+def _are_whole(values: Sequence[Any]) -> bool:
+    """Whether these are whole numbers.
+
+    >>> _are_whole(["7", 8.0]), _are_whole(["0.5"]), _are_whole(["x"])
+    (True, False, False)
+    """
+    try:
+        return all(float(value).is_integer() for value in values)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
 def _repeats(values: Sequence[Any]) -> bool:
-    """Whether these are whole numbers, at least half of which came before, and not all the same.
+    """Whether at least half of these whole numbers came before, and not all are the same.
 
     >>> _repeats(["7", "8", "7", "8"]), _repeats(["7", "8"]), _repeats(["0.5", "0.5"])
     (True, False, False)
     """
-    try:
-        numbers = [float(value) for value in values]
-    except (TypeError, ValueError):
-        return False
-    whole = all(number.is_integer() for number in numbers)
-    return whole and 1 < len(set(numbers)) <= len(numbers) / 2
+    return _are_whole(values) and 1 < len(set(map(float, values))) <= len(values) / 2
 
 
 def _keys(schema: Schema, values: Mapping[str, Sequence[Any]]) -> list[str]:

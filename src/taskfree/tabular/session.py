@@ -23,6 +23,7 @@ from taskfree.tabular.progress import Progress
 from taskfree.tabular.schema import Schema
 from taskfree.tabular.sources import Picker, Source
 from taskfree.tabular.targets import LabelEncoder
+from taskfree.tabular.values import is_missing
 
 __all__ = ["Session"]
 
@@ -33,9 +34,13 @@ class Session:
     Args:
         folder: where it is kept.
         schema: of a new stream; None to continue one.
+        reading: only to look at: nothing in the folder is changed, so that another process may be
+            learning there.
     """
 
-    def __init__(self, folder: Path, schema: Schema | None = None) -> None:
+    def __init__(
+        self, folder: Path, schema: Schema | None = None, *, reading: bool = False
+    ) -> None:
         self.folder = folder
         saved = checkpoint.peek(folder, "setup", "targets", "inputs")
         if not saved and schema is None:
@@ -59,8 +64,13 @@ class Session:
         self.model = self._make_model(known)
         self.targets, self.learner = self.model.targets, self.model.learner
         self.metric = Prequential()
-        self.log = Log(folder, self.learner, every=1000, name=self.targets.describe)
+        self.answers = torch.empty(0)
+        """What was predicted of the rows that were learned last."""
+        log = _StillLog if reading else Log
+        self.log = log(folder, self.learner, every=1000, name=self.targets.describe)
         self.progress = Progress()
+        self.last = ("", "")
+        """What was predicted of the last row, and what it was."""
         if saved:
             checkpoint.resume(folder, **self._parts())
         else:
@@ -114,11 +124,15 @@ class Session:
     def read(
         self, values: Sequence[Any], late: Mapping[str, Any] | None = None
     ) -> tuple[Any, Any, str | None]:
-        """A row's inputs, target and environment; a RowError says what is wrong with it."""
+        """A row's inputs, target and environment; a RowError says what is wrong with it.
+
+        The target is None if it is missing.
+        """
         at = self._environment
         environment = None if at is None else str(values[at])
         inputs = self.inputs.read(values, late)
-        return inputs, self.targets.read(values[self._target]), environment
+        target = values[self._target]
+        return inputs, None if is_missing(target) else self.targets.read(target), environment
 
     def learn(self, rows: Sequence[tuple[Any, Any, str | None]]) -> Report:
         """Predict rows that could be read, score the predictions, then learn: test, then train."""
@@ -126,9 +140,33 @@ class Session:
         inputs, keys = self.inputs.encode(xs), self.inputs.keys_of(xs)
         predicted, report = self.model.step(inputs, ys, keys)
         named = None if self._environment is None else environments
-        self.metric.update(predicted, self.targets.encode(ys), named)
+        actual = self.targets.encode(ys)
+        self.metric.update(predicted, actual, named)
+        self.last = (self.describe(predicted[-1]), self.describe(actual[-1]))
+        self.answers = predicted
         self.log(report)
         return report
+
+    def predict_next(self, rows: Sequence[Any]) -> Tensor:
+        """The same as `predict`, for rows that come next and whose targets are not known."""
+        keys = self.inputs.keys_of(rows)
+        return self.model.predict_next(self.inputs.encode(rows, learn=False), keys)
+
+    def describe(self, target: Any) -> str:
+        """A target, or a prediction, by name."""
+        unknown = isinstance(self.targets, LabelEncoder) and int(target) < 0
+        return "nothing" if unknown else self.targets.describe(target)
+
+    def status(self) -> dict[str, Any]:
+        """How it goes: scores of it and of its experts, and how far each is trusted."""
+        kind = "accuracy" if isinstance(self.targets, LabelEncoder) else "mean absolute error"
+        scores = self.model.score_by_expert
+        return {
+            "rows": self.progress.rows, "skipped": self.progress.skipped,
+            "score": kind, "recent": self.metric.windowed, "all": self.metric.mean,
+            "by expert": scores, "trust": self.model.trust,
+            "last": {"predicted": self.last[0], "actual": self.last[1]},
+        }  # fmt: skip
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The class index of each row, -1 if none is known yet; or its value."""
@@ -139,7 +177,22 @@ class Session:
         checkpoint.save(self.folder, **self._parts())
         state: dict[str, Tensor] = self.learner.model.state_dict()
         with atomic_write(self.folder / "network.safetensors") as unfinished:
-            save_file({name: value.contiguous() for name, value in state.items()}, unfinished)
+            tensors = {name: value.contiguous() for name, value in state.items()}
+            save_file(tensors, unfinished, self._describe())
+
+    def _describe(self) -> dict[str, str]:
+        """What the network's inputs and outputs are, as JSON: the metadata of its weights."""
+        found: dict[str, Any] = {
+            "target": self.schema.choices.target,
+            "task": self.schema.task,
+            "columns": dict(self.schema.kinds),
+            "inputs": self.inputs.describe(),
+        }
+        if isinstance(self.targets, LabelEncoder):
+            found["classes"] = self.targets.names
+        else:
+            found["scale"] = [float(self.targets.scaler.mean), float(self.targets.scaler.std)]
+        return {name: json.dumps(value) for name, value in found.items()}
 
     def write_history(self, report: Report, held_out: Mapping[str, float]) -> None:
         """Add a line to the history."""
@@ -153,3 +206,20 @@ class Session:
             names = self.targets.names
             line["by class"] = {names[at]: value for at, value in self.metric.by_class.items()}
         self.log.history.write(json.dumps(line))
+
+
+class _StillLog(Log):
+    """A log that is only looked at: another process may be writing it."""
+
+    _saved: Mapping[str, Any] = {}
+
+    def __call__(self, report: Report, **metrics: Any) -> None:
+        """Nothing is written."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """As it was loaded."""
+        return dict(self._saved)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Nothing is cut off."""
+        self._saved = state

@@ -79,6 +79,13 @@ class CategoryColumn:
         """The categories."""
         return {self.name: values}
 
+    def names(self) -> Mapping[int, str]:
+        """The categories, and which of the shared ones."""
+        found = {place: f"{self.name}={value}" for value, place in self.places.items()}
+        if self.shared is not None:
+            found |= {self.shared + at: f"{self.name} hash {at}" for at in range(SHARED)}
+        return found
+
     def text(self, inputs: Mapping[int, float]) -> str:
         """The category, if it has an input of its own."""
         found = [name for name, place in self.places.items() if place in inputs]

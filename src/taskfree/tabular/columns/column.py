@@ -26,6 +26,9 @@ class Column(Protocol):
     def keys(self, values: Sequence[Any]) -> Mapping[str, Sequence[str | None]]:
         """By name, what the rows have in common with others: their category, the hour."""
 
+    def names(self) -> Mapping[int, str]:
+        """What each of its inputs is."""
+
     def text(self, inputs: Mapping[int, float]) -> str:
         """The value that was written, by the inputs that are not absent."""
 

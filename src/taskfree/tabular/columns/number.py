@@ -75,6 +75,11 @@ class NumberColumn:
         """The whole numbers."""
         return {self.name: [None if v is None else str(v) for v in values]}
 
+    def names(self) -> Mapping[int, str]:
+        """The number, the mark of a missing one, and codes."""
+        found = {self.place: self.name, **self.codes.names()}
+        return found if self.missing is None else found | {self.missing: f"{self.name} missing"}
+
     def text(self, inputs: Mapping[int, float]) -> str:
         """The number or the code."""
         if self.place in inputs:

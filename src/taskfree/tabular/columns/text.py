@@ -67,6 +67,10 @@ class TextColumn:
         del values
         return {}
 
+    def names(self) -> Mapping[int, str]:
+        """Which hash of its parts."""
+        return {self.first + at: f"{self.name} hash {at}" for at in range(SIZE)}
+
     def text(self, inputs: Mapping[int, float]) -> str:
         """That there is one: a hash does not tell which."""
         there = any(self.first <= place < self.first + SIZE for place in inputs)

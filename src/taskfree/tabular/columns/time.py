@@ -78,6 +78,14 @@ class TimeColumn:
             f"month of {self.name}": each(lambda time: time.month),
         }
 
+    def names(self) -> Mapping[int, str]:
+        """The parts."""
+        waves = [f"{part} {wave}" for wave in range(1, WAVES + 1) for part in ("sine", "cosine")]
+        hours, seasons = ([f"{one} {wave}" for wave in waves] for one in ("day", "year"))
+        parts = [*hours, *(f"weekday {day}" for day in range(7)), *seasons]
+        found = {self.first + at: f"{self.name} {part}" for at, part in enumerate(parts)}
+        return {self.place: f"{self.name} days", **found}
+
     def text(self, inputs: Mapping[int, float]) -> str:
         """The time."""
         if self.place not in inputs:
