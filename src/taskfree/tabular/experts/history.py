@@ -20,7 +20,6 @@ SLOTS = 16
 """This many classes have inputs of their own; later ones share them."""
 
 
-@lru_cache(maxsize=4096)
 def decaying_sums(rows: int, decay: float) -> tuple[Tensor, Tensor]:
     """The weights in sums that decay, before each of some rows and after the last.
 
@@ -29,12 +28,23 @@ def decaying_sums(rows: int, decay: float) -> tuple[Tensor, Tensor]:
     >>> decaying_sums(2, 0.5)[0].tolist(), decaying_sums(2, 0.5)[1].tolist()
     ([1.0, 0.5, 0.25], [[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
     """
+    before, own = _decaying_sums(_room(rows), decay)
+    return before[: rows + 1], own[: rows + 1, :rows]
+
+
+def _room(rows: int) -> int:
+    """The next power of two: few tables are made, of which parts are used."""
+    return 1 << (rows - 1).bit_length()
+
+
+@lru_cache(maxsize=64)
+def _decaying_sums(rows: int, decay: float) -> tuple[Tensor, Tensor]:
     ages = torch.arange(rows + 1)[:, None] - 1 - torch.arange(rows)
     own = torch.where(ages >= 0, decay ** ages.clamp_min(0).double(), 0.0)
     return decay ** torch.arange(rows + 1, dtype=torch.float64), own
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16)
 def _weights(rows: int) -> tuple[Tensor, Tensor]:
     """The same for the means with each of the decays."""
     before, own = zip(*(decaying_sums(rows, decay) for decay in DECAYS), strict=True)
@@ -54,8 +64,9 @@ def decaying_means(start: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     >>> before[:, 0].T, after[0]
     (tensor([[0.0000, 0.5000]], dtype=torch.float64), tensor([0.7500], dtype=torch.float64))
     """
-    before, own = _weights(len(values))
-    found = before * start[:, None] + own @ values
+    rows = len(values)
+    before, own = _weights(_room(rows))
+    found = before[:, : rows + 1] * start[:, None] + own[:, : rows + 1, :rows] @ values
     return found[:, :-1].transpose(0, 1), found[:, -1]
 
 
