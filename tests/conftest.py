@@ -2,9 +2,12 @@ import signal
 
 import pytest
 import torch
+import tyro
 from hypothesis import settings
 
 from examples import examples
+
+assert tyro  # it cannot be imported any more once a doctest has shown a list
 
 settings.register_profile("tests", examples(100))
 settings.load_profile("tests")
