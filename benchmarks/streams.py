@@ -1,9 +1,10 @@
-"""Real, changing streams in one pass: `taskfree learn` by default, river, and a plain network.
+"""Real, changing streams in one pass: `taskfree learn` with nothing set, and models of river.
 
 Each stream is divided into four quarters. Every tenth row is held out. Every model predicts each
 other row before it learns it. At the end of each quarter, every model is evaluated on the held-out
 rows of all four. The forgetting of a quarter is its best accuracy at one of these evaluations since
 it was learned, minus its final accuracy; reported is the mean over all quarters but the last.
+Runs of river that the results file has already are not repeated.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import csv
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 
 from taskfree import metrics
+from taskfree._core import files
 from taskfree.paper import cache, data, publish, runner
 from taskfree.paper.statistics import mean_and_spread
 from taskfree.paper.streams import fashion
@@ -76,9 +78,9 @@ STREAMS = {"electricity": electricity, "flights": flights, "clothes": clothes}
 
 
 class Taskfree:
-    """`taskfree learn`, or the same network without buffer and importance."""
+    """`taskfree learn`."""
 
-    def __init__(self, folder: Path, first: Rows, seed: int, plain: bool = False) -> None:
+    def __init__(self, folder: Path, first: Rows, seed: int) -> None:
         file = folder / "first.csv"
         with file.open("w", newline="") as out:
             writer = csv.writer(out)
@@ -86,17 +88,17 @@ class Taskfree:
             writer.writerows([*row.values(), label] for row, label in first[:FIRST_ROWS])
         source = open_source(str(file))
         choices = Choices(target="target", seed=seed)
-        if plain:
-            choices = replace(choices, buffer_size=0, strength=0.0)
         schema = infer(list(source.rows()), source, choices, task="classification")
         self.session = Session(folder / "state", schema)
         self._waiting: list[Any] = []
 
     def learn(self, row: dict[str, Any], label: str) -> None:
-        """Learn in batches of the command's default size; each is predicted first."""
+        """Learn in steps of the command's default size; each row is predicted first."""
         self._waiting.append(self.session.read([*row.values(), label]))
-        if len(self._waiting) == self.session.schema.choices.batch_size:
+        rows = self.session.progress.rows
+        if len(self._waiting) == self.session.schema.choices.rows_per_step(rows):
             self.session.learn(self._waiting)
+            self.session.progress.rows += len(self._waiting)
             self._waiting = []
 
     def accuracy(self, rows: Rows) -> float:
@@ -154,7 +156,7 @@ def _river(name: str, seed: int) -> Any:
 
 
 CONTESTANTS = (
-    "taskfree learn", "plain online network", "river: no change", "river: logistic regression",
+    "taskfree learn", "river: no change", "river: logistic regression",
     "river: Hoeffding adaptive tree", "river: adaptive random forest",
 )  # fmt: skip
 
@@ -181,8 +183,7 @@ def run_one(job: Job) -> dict[str, Any]:
         if job.contestant.startswith("river"):
             model = River(_river(job.contestant, job.seed))
         else:
-            plain = job.contestant != "taskfree learn"
-            model = Taskfree(Path(folder), rows, job.seed, plain)
+            model = Taskfree(Path(folder), rows, job.seed)
         accuracy, seconds = [], 0.0
         for part in parts:
             started = perf_counter()
@@ -220,7 +221,15 @@ def main() -> None:
         for seed in range(1 if "no change" in contestant else options.seeds)
         if not ("regression" in contestant and seed)
     ]
-    runs = runner.run_all(run_one, jobs, describe=lambda job: f"{job.contestant}, {job.stream}")
+    before = (files.read_json(options.out) or {}).get("runs", [])
+    done = {
+        (one["stream"], one["contestant"], one["seed"]): one
+        for one in before
+        if one["contestant"] in CONTESTANTS[1:]
+    }
+    missing = [job for job in jobs if (job.stream, job.contestant, job.seed) not in done]
+    found = runner.run_all(run_one, missing, describe=lambda job: f"{job.contestant}, {job.stream}")
+    runs = [*done.values(), *found]
     summary = []
     for stream in STREAMS:
         for contestant in CONTESTANTS:

@@ -5,7 +5,7 @@
 
 import re
 
-from tables import library, methods, paper
+from tables import library, methods, paper, tables
 from tables.markdown import ROOT
 
 DOCS = ROOT / "docs"
@@ -24,7 +24,9 @@ TABLES = {
     "methods peers": (DOCS / "methods.md", methods.peers),
     "teacher": (DOCS / "methods.md", methods.teacher),
     "methods short": (DOCS / "methods.md", methods.short),
-    "defaults": (DOCS / "learn.md", library.learn_defaults),
+    "tables of classes": (DOCS / "learn.md", tables.classes),
+    "tables of numbers": (DOCS / "learn.md", tables.numbers),
+    "tables short": (DOCS / "learn.md", tables.short),
     "rows": (DOCS / "learn.md", library.rows_per_second),
     "streams": (DOCS / "learn.md", library.real_streams),
     "adapters": (DOCS / "adapters.md", library.adapters),
