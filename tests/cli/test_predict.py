@@ -2,6 +2,7 @@ import csv
 import json
 
 import pytest
+from PIL import Image
 
 from points import learn, same, state_of, write
 from taskfree.cli import main
@@ -54,3 +55,23 @@ def test_a_folder_without_a_state(tmp_path, capsys):
     (tmp_path / "b.csv").write_text(ROWS)
     assert predict(tmp_path / "nothing") == 2
     assert "holds nothing that was learned" in capsys.readouterr().err
+
+
+def test_images_are_answered_by_their_names(tmp_path, capsys):
+    for number in range(60):
+        shade = "dark" if number % 2 else "light"
+        (tmp_path / "images" / shade).mkdir(parents=True, exist_ok=True)
+        image = Image.effect_noise((16, 16), 60).point(lambda v, n=number: v // 2 + 90 * (n % 2))
+        image.paste(255 * (number % 2), (0, 0, 8, 16))
+        image.save(tmp_path / "images" / shade / f"{number:03}.png")
+    options = ["--state", str(tmp_path / "state")]
+    assert main(["learn", str(tmp_path / "images"), *options, "--size", "16"]) == 0
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    image.save(flat / "new.png")
+    capsys.readouterr()
+    assert main(["predict", str(flat), *options]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["image"], answer["prediction"]) == ("new.png", "dark")
+    assert main(["learn", str(flat), "--state", str(tmp_path / "other")]) == 2
+    assert "move them, as in" in capsys.readouterr().err

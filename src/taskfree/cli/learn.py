@@ -20,6 +20,7 @@ from taskfree.tabular.learning import LearningLoop, LoopOptions
 from taskfree.tabular.schema import FIRST_ROWS, Choices, infer
 from taskfree.tabular.session import Session
 from taskfree.tabular.sources import START, Source, open_source
+from taskfree.tabular.sources.images import ImageFolderSource
 from taskfree.tabular.sources.opening import Format
 
 
@@ -95,7 +96,13 @@ def _start(command: Learn, source: Source) -> tuple[Session, BatchReader]:
 
 
 def _new_choices(choices: Choices, source: Source) -> Choices:
-    if source.columns == ("image", "label"):
+    if isinstance(source, ImageFolderSource):
+        if not source.labelled:
+            raise ValueError(
+                f"{source.name} holds images that are in no subfolder, whose name would be their "
+                f"label: move them, as in {source.name}/cat/1.png, or list them in a table and run "
+                "taskfree learn table.csv --image FILE_COLUMN --target LABEL_COLUMN"
+            )
         target = choices.target or "label"
         return Choices(**{**vars(choices), "image": "image", "target": target})
     if not choices.target:

@@ -72,7 +72,7 @@ def answers(command: Predict, session: Session) -> Iterator[dict[str, Any]]:
                 problems[row.number] = str(error)
         predicted = iter(_predict(session, read) if read else [])
         for row in block:
-            where = {source.unit: row.number}
+            where = {source.unit: source.identity(row)}
             if row.number in problems:
                 yield {**where, "prediction": None, "problem": problems[row.number]}
             else:

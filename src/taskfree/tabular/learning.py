@@ -197,7 +197,7 @@ class LearningLoop:
             return self.session.describe(value) if value >= 0 else None
 
         lines = [
-            {self.source.unit: row.number, "prediction": named(answer)}
+            {self.source.unit: self.source.identity(row), "prediction": named(answer)}
             for row, answer in zip(rows, answers, strict=True)
         ]
         for line, target in zip(lines, () if actual is None else actual, strict=False):

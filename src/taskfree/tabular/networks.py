@@ -25,15 +25,14 @@ def mlp(inputs: int, outputs: int) -> nn.Module:
 
 
 def cnn(inputs: int, outputs: int) -> nn.Module:
-    """For images of any size with `inputs` channels: three convolutions and global pooling.
+    """For images of any size with `inputs` channels: two convolutions, pooled to 4x4 places.
 
     >>> sum(value.numel() for value in cnn(3, 10).parameters())
-    24234
+    29642
     """
     return nn.Sequential(
-        nn.Conv2d(inputs, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU(),
-        nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-        nn.Linear(64, outputs),
+        nn.Conv2d(inputs, 32, 3, 2, 1), nn.ReLU(), nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(1024, outputs),
     )  # fmt: skip
 
 

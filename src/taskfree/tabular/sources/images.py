@@ -30,11 +30,17 @@ class ImageFolderSource(Source):
         if not self._files:
             raise ValueError(f"{name} holds no images ({', '.join(ENDINGS)})")
         self.folder = Path(name)
+        self.labelled = all(file.parent != self.folder for file in self._files)
+        """Whether every image is in a subfolder."""
 
     def rows(self, start: Position = START) -> Iterator[Row]:
         """All rows from a position on."""
         for at, file in enumerate(self._files[start[0] :], start[0] + 1):
             yield Row(at, [str(file.relative_to(self.folder)), file.parent.name], (at, at))
+
+    def identity(self, row: Row) -> str:
+        """The file name."""
+        return str(row.values[0])
 
     def fingerprint(self, position: Position) -> str:
         """A digest of the names of the images that were read."""

@@ -54,6 +54,10 @@ class Source(ABC):
     def fingerprint(self, position: Position) -> str:
         """A digest of its beginning, by which it is recognized when it continues at a position."""
 
+    def identity(self, row: Row) -> int | str:
+        """What an answer says of which row it is: its line or index."""
+        return row.number
+
     def size(self) -> int | None:
         """How much there is, in the unit of positions; None if unknown."""
         return None
