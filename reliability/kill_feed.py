@@ -25,7 +25,7 @@ from taskfree.cli import learn
 from taskfree.tabular.progress import Progress
 from taskfree.tabular.sources import START
 
-PARTS = ("setup", "inputs", "targets", "learner", "metric", "log", "read")
+PARTS = ("setup", "inputs", "targets", "learner", "model", "metric", "log", "read")
 LOST = 4
 
 

@@ -192,7 +192,7 @@ class Session:
             found["classes"] = self.targets.names
         else:
             found["scale"] = [float(self.targets.scaler.mean), float(self.targets.scaler.std)]
-        return {name: json.dumps(value) for name, value in found.items()}
+        return {"taskfree": json.dumps(found)}  # one entry: safetensors does not keep their order
 
     def write_history(self, report: Report, held_out: Mapping[str, float]) -> None:
         """Add a line to the history."""
