@@ -17,6 +17,7 @@ PIP = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
 CONSTRAINTS = ["--constraint", ROOT / "constraints.txt"]
 EXTRAS = {
     "learn": "import taskfree.cli.learn, taskfree.cli.report, taskfree.cli.watch",
+    "onnx": "import taskfree.cli.export, onnxscript",
     "robot": "import taskfree.robot",
     "tensorboard": "import torch.utils.tensorboard",
     "river": "import taskfree.adapters.river",

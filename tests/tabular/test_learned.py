@@ -10,6 +10,7 @@ from safetensors import safe_open
 
 import taskfree
 from points import learn, same, state_of, write
+from taskfree.cli import main
 from taskfree.tabular import networks
 
 
@@ -105,3 +106,28 @@ def test_the_weights_alone_are_enough_to_predict(folder):
     outputs = network(torch.tensor([values])).softmax(1)[0]
     assert about["classes"][int(outputs.argmax())] == "high"
     assert about["columns"] == {"x": "number", "y": "number", "colour": "category", "label": ""}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("target", ["label", "y"])
+def test_the_network_in_onnx_answers_the_same(folder, tmp_path, target, capsys):
+    import onnxruntime
+
+    state = folder
+    if target != "label":  # a value
+        state = tmp_path / "state"
+        learn(folder.parent / "a.csv", "--target", target, "--state", state)
+    file = tmp_path / "network.onnx"
+    assert main(["export", str(state), "--onnx", str(file)]) == 0
+    assert "inputs and returns" in capsys.readouterr().err
+    running = onnxruntime.InferenceSession(str(file))
+    about = json.loads(running.get_modelmeta().custom_metadata_map["taskfree"])
+    row = {"x": 9.5, "y": -3.0, "colour=red": 1.0, "label=high": 1.0}
+    values = [[row.get(name, math.nan) for name, *_ in about["inputs"]]] * 3
+    found = running.run(None, {"inputs": torch.tensor(values).double().numpy()})[0]
+    table = taskfree.load(state)
+    if target == "label":
+        expected = [list(one.values()) for one in table.probabilities([HIGH] * 3)]
+    else:
+        expected = table.predict([{**HIGH, "label": "high"}] * 3)
+    assert torch.allclose(torch.tensor(found), torch.tensor(expected), atol=1e-4)

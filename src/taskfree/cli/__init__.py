@@ -17,6 +17,7 @@ usage: taskfree learn SOURCE --target COLUMN --state DIR    learn from a table, 
        taskfree inspect DIR                                 what it has learned, and when
        taskfree report DIR                                  the same as an HTML page with figures
        taskfree watch DIR                                   the same live, while it learns
+       taskfree export DIR --onnx FILE                      the network for other programs
        taskfree reproduce NAME [options]                    run one of the paper's experiments
        taskfree record corridors [options]                  record the expert's flights
        taskfree tracks VIDEO... --out DIR                   detect and track faces in videos
@@ -58,6 +59,7 @@ COMMANDS = {
     "inspect": Command("taskfree.cli.inspect", "Inspect", "learn"),
     "report": Command("taskfree.cli.report", "WriteReport", "learn"),
     "watch": Command("taskfree.cli.watch", "Watch", "learn"),
+    "export": Command("taskfree.cli.export", "Export", "onnx"),
     "record corridors": Command("taskfree.paper.corridors.recording", "Recording", "paper"),
     "tracks": Command("taskfree.paper.tv.tracks", "TrackFaces", "paper"),
     "label": Command("taskfree.paper.tv.label", "LabelTracks", "paper"),

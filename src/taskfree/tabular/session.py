@@ -178,10 +178,11 @@ class Session:
         state: dict[str, Tensor] = self.learner.model.state_dict()
         with atomic_write(self.folder / "network.safetensors") as unfinished:
             tensors = {name: value.contiguous() for name, value in state.items()}
-            save_file(tensors, unfinished, self._describe())
+            about = {"taskfree": json.dumps(self.describe_network())}
+            save_file(tensors, unfinished, about)
 
-    def _describe(self) -> dict[str, str]:
-        """What the network's inputs and outputs are, as JSON: the metadata of its weights."""
+    def describe_network(self) -> dict[str, Any]:
+        """What the network's inputs and outputs are: the metadata of its weights."""
         found: dict[str, Any] = {
             "target": self.schema.choices.target,
             "task": self.schema.task,
@@ -192,7 +193,7 @@ class Session:
             found["classes"] = self.targets.names
         else:
             found["scale"] = [float(self.targets.scaler.mean), float(self.targets.scaler.std)]
-        return {"taskfree": json.dumps(found)}  # one entry: safetensors does not keep their order
+        return found
 
     def write_history(self, report: Report, held_out: Mapping[str, float]) -> None:
         """Add a line to the history."""
