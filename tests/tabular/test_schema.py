@@ -119,12 +119,13 @@ def test_what_is_said_of_columns(tmp_path):
             station_id=[number % 3 for number in count],
             note=[f"some words on number {number}" for number in count],
             x=[number * 0.5 for number in count],
+            version=[3] * 40,
             label=["up", "down"] * 20,
         ),
     )
     assert schema.kinds == {
         "row": "", "uuid": "", "price": "number", "day": "time", "station_id": "category",
-        "note": "text", "x": "number", "label": "",
+        "note": "text", "x": "number", "version": "number", "label": "",
     }  # fmt: skip
     assert schema.forms == {"price": "comma", "day": "%d.%m.%Y"}
     assert schema.keys == ["station_id", "weekday of day", "month of day"]
@@ -135,6 +136,7 @@ def test_what_is_said_of_columns(tmp_path):
         "day": "time, such as '1.01.2024'",
         "station_id": "its whole numbers are read as names",
         "note": "text, such as 'some words on number 0'",
+        "version": "is '3' in all of the first 40 rows",
     }
 
 

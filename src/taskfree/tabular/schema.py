@@ -156,6 +156,8 @@ def _infer_column(schema: Schema, name: str, values: Sequence[Any]) -> None:
         kind, schema.notes[name] = "category", "its whole numbers are read as names"
     elif not present:
         schema.notes[name] = f"has no value in the first {len(values)} rows"
+    elif many and distinct == 1:
+        schema.notes[name] = f"is {present[0]!r} in all of the first {len(present)} rows"
     elif form and kind == "number":
         schema.notes[name] = f"numbers with a decimal {form}, such as {present[0]!r}"
     elif kind in ("time", "text"):
