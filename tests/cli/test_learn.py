@@ -432,3 +432,46 @@ def test_what_was_learned_can_be_looked_at_while_it_learns(tmp_path):
         options = ["--state"] if command == "predict" else []
         assert main([*words, *options, str(tmp_path / "state")]) == 0
     assert {one: one.read_bytes() for one in before} == before
+
+
+NASTY = (
+    None, True, 0, -1e308, 1e308, "", "NaN", "-inf", "\ud800", "a\x00b", "[/b]", "1" * 300, 10**400,
+    {"a": 1}, [1, [2]], "2024-13-45", "\u202e", 1e-320, "1,2,3", "--", "1e999", "0x10", "\u0661",
+)  # fmt: skip
+
+
+def test_whatever_comes_nothing_is_lost_and_nothing_breaks(tmp_path, capsys):
+    draw, file = random.Random(0), tmp_path / "feed.jsonl"
+    with file.open("w") as out:
+        for number in range(1200):
+            row = {
+                "x": number % 7 + draw.random(), "y": draw.choice("ab"), "txt": f"some words {number}",
+                "when": f"2024-01-{1 + number % 28:02}", "kind": "up" if number % 7 > 3 else "down",
+            }  # fmt: skip
+            if draw.random() < 0.07:
+                name = draw.choice(["x", "y", "txt", "when", "kind", "[/b]", "", "late", "\ud800"])
+                row[name] = draw.choice(NASTY)
+            out.write(json.dumps(row) + "\n")
+    state = tmp_path / "state"
+    options = ["--target", "kind", "--state", state, "--predictions", tmp_path / "out.jsonl"]
+    assert learn(file, *options) == 0
+    session = Session(state, reading=True)
+    progress = session.progress
+    assert progress.rows == 1200
+    assert session.metric.count == 1200 - progress.skipped - progress.unlabelled
+    assert 0 < progress.skipped < 60
+    assert session.metric.windowed > 0.9
+    assert len(lines_of(tmp_path / "out.jsonl")) == 1200 - progress.skipped
+    for words in (["inspect", state], ["report", state], ["predict", file, "--state", state]):
+        assert main(list(map(str, words))) == 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", ["1e6", "-1e200", "9" * 80])
+def test_one_wrong_number_does_not_ruin_a_column(tmp_path, wrong):
+    file = write(tmp_path / "a.csv", rows=1200)
+    lines = file.read_text().splitlines()
+    lines[300] = f"{wrong}," + lines[300].partition(",")[2]
+    file.write_text("\n".join(lines) + "\n")
+    learn(file, "--target", "label", "--state", tmp_path / "state")
+    assert Session(tmp_path / "state").metric.windowed > 0.9

@@ -188,11 +188,10 @@ def real_streams():
         return f"{mean:.1f}" + (f" ± {spread:.1f}" if row["seeds"] > 1 else "")
 
     lines = [
-        [row["stream"], row["contestant"], *(cell(row, key) for key in columns),
-         f"{row['rows per second']:,}"]
+        [row["stream"], row["contestant"], *(cell(row, key) for key in columns)]
         for row in results("streams")["summary"]
-    ]  # fmt: skip
-    heading = ["stream", "model", *columns.values(), "rows per second"]
+    ]
+    heading = ["stream", "model", *columns.values()]
     return table(heading, lines, bold=lambda row: row[1] == "taskfree learn")
 
 

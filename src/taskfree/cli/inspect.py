@@ -28,7 +28,7 @@ class Inspect:
 
 def run(command: Inspect) -> None:
     """Print it."""
-    session, console = Session(command.state, reading=True), Console()
+    session, console = Session(command.state, reading=True), Console(markup=False, emoji=False)
     for title, rows in tables(session, command.hardest, command.last).items():
         table = Table(title=title, title_justify="left", box=None, header_style="bold")
         for at, name in enumerate(rows[0]):

@@ -29,7 +29,7 @@ class Console:
     def __init__(self, first_row: int = 0) -> None:
         self.events: dict[str, int] = {}
         """The step of the last plateau and of the last peak."""
-        self._rich = rich.console.Console(stderr=True)
+        self._rich = rich.console.Console(stderr=True, markup=False, emoji=False)
         self._live = Live(console=self._rich, transient=True, auto_refresh=False)
         self._first_row, self._started = first_row, monotonic()
         self._shown = 0.0 if self._rich.is_terminal else monotonic()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from taskfree.tabular.scaler import RunningScaler
-from taskfree.tabular.values import RowError, is_missing, read_number
+from taskfree.tabular.values import RowError, is_missing, read_number, text_of
 
 __all__ = ["LabelEncoder", "RegressionTarget"]
 
@@ -37,7 +37,7 @@ class LabelEncoder:
         if is_missing(value):
             raise RowError("the target is missing")
         whole = isinstance(value, float) and value.is_integer()
-        return str(int(value) if whole else value)
+        return text_of(int(value) if whole else value)
 
     def encode(self, names: Sequence[str], learn: bool = True) -> Tensor:
         """Class indices; with `learn=False`, -1 for an unknown label."""

@@ -51,6 +51,16 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+def text_of(value: Any) -> str:
+    r"""A value as text that can be written anywhere: halves of characters become question marks.
+
+    >>> text_of(3), text_of("half of one: \ud83d")
+    ('3', 'half of one: ?')
+    """
+    text = str(value)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def kind_of(values: Sequence[Any], name: str = "") -> tuple[ColumnKind, str]:
     """The kind of a column, and the format of its numbers or times.
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from taskfree.tabular.columns.inputs import Inputs, Written
-from taskfree.tabular.values import is_missing
+from taskfree.tabular.values import is_missing, text_of
 
 OWN = 50
 """So many categories of a column have an input each."""
@@ -46,7 +46,7 @@ class CategoryColumn:
         """The category."""
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # 1 and 1.0 are the same
-        return None if is_missing(value) else str(value)
+        return None if is_missing(value) else text_of(value)
 
     def write(self, values: Sequence[str | None], to: Written, learn: bool) -> None:
         """One-hot; later categories have several inputs."""
@@ -72,7 +72,7 @@ class CategoryColumn:
             if not learn:
                 return []  # it has never been learned
             self.shared = self._inputs.take(SHARED)
-        digest = blake2b(value.encode(errors="replace"), digest_size=HASHES).digest()
+        digest = blake2b(value.encode(), digest_size=HASHES).digest()
         return [self.shared + byte % SHARED for byte in digest]
 
     def keys(self, values: Sequence[str | None]) -> Mapping[str, Sequence[str | None]]:

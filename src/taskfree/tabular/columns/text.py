@@ -11,7 +11,7 @@ from zlib import crc32
 import torch
 
 from taskfree.tabular.columns.inputs import Inputs, Written
-from taskfree.tabular.values import is_missing
+from taskfree.tabular.values import is_missing, text_of
 
 SIZE = 256
 """Inputs of a column of text."""
@@ -46,7 +46,7 @@ class TextColumn:
 
     def read(self, value: Any) -> str | None:
         """The text."""
-        return None if is_missing(value) else str(value)[:MOST]
+        return None if is_missing(value) else text_of(value)[:MOST]
 
     def write(self, values: Sequence[str | None], to: Written, learn: bool) -> None:
         """How often each part comes, with rows of length 2."""
@@ -55,9 +55,7 @@ class TextColumn:
         for row, value in enumerate(values):
             if value is None:
                 continue
-            places = torch.tensor(
-                [crc32(part.encode(errors="replace")) % SIZE for part in parts_of(value)]
-            )
+            places = torch.tensor([crc32(part.encode()) % SIZE for part in parts_of(value)])
             counts = torch.bincount(places, minlength=SIZE).double() if len(places) else None
             if counts is not None:
                 to.values[row, self.first : self.first + SIZE] = 2 * counts / counts.norm()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from taskfree.tabular.sources.source import START, Position, Row, Source
+from taskfree.tabular.values import text_of
 
 BEGINNING = 2**16
 """Bytes by which a file is recognized."""
@@ -167,4 +168,6 @@ class JSONLinesSource(_TextSource):
                     problem = f"is not JSON: {error}"
                 if not problem and not isinstance(values, dict):
                     problem = f"must be an object, got a {type(values).__name__}"
+                elif values and "\\u" in text:  # there may be halves of characters
+                    values = {text_of(name): value for name, value in values.items()}
             yield Row(lines.count, None if problem else values, end, problem)
