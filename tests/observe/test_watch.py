@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from browser import page, until
+from points import learn, write
 from taskfree.cli import main
 from taskfree.observe.watch import CHUNK, JSONTail, LossCurve, serve
 from web import request, serving
@@ -213,3 +214,32 @@ def test_a_tail_reads_whole_lines_and_starts_over_if_the_file_is_shorter(tmp_pat
     assert tail.all() == [{"step": 1}, {"step": 2}]
     file.write_text('{"step": 7}\n')  # a resumed run
     assert tail.all() == [{"step": 7}]
+
+
+def test_a_browser_shows_whom_to_trust(tmp_path):
+    file = write(tmp_path / "a.csv", labels=("<b>low</b>", "high"))
+    assert learn(file, "--target", "label", "--state", tmp_path / "state") == 0
+    with serving(serve(tmp_path / "state")) as port, page() as opened:
+        opened.goto(f"http://127.0.0.1:{port}/")
+        until(opened, "!document.querySelector('#status').hidden")
+        cards = opened.locator("#cards").text_content()
+        shares = opened.locator("#trust span").all_text_contents()
+        assert not opened.locator("#cards b b").count(), "classes are shown as text"
+    assert "1,500rows" in cards
+    assert "same as the last row" in cards
+    assert "the last row; predicted:" in cards
+    assert sum(int(share.split()[-2]) for share in shares) == pytest.approx(100, abs=3)
+
+
+def test_what_is_no_number_in_the_files_is_shown_as_nothing(tmp_path):
+    (tmp_path / "events.jsonl").write_text("[1]\n3\n")
+    (tmp_path / "history.jsonl").write_text(
+        '{"step": 1, "mean": NaN}\n{"step": 2, "mean": Infinity}\n'
+    )
+    (tmp_path / "status.json").write_text('{"rows": 3, "recent": NaN}')
+    with serving(serve(tmp_path)) as port:
+        answer = request(port, "/now")[2]
+    found = json.loads(answer, parse_constant=pytest.fail)
+    assert found["history"] == [{"step": 1, "mean": None}, {"step": 2, "mean": None}]
+    assert found["status"] == {"rows": 3, "recent": None}
+    assert found["events"] == []
