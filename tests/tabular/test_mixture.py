@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskfree.tabular.mixture import RATE, SHARE, LabelMixture, ValueMixture, Weights
+from taskfree.tabular.mixture import MOST_LOST, RATE, SHARE, LabelMixture, ValueMixture, Weights
 
 
 def generator(seed):
@@ -17,15 +17,17 @@ def generator(seed):
 
 
 def losses(likelihoods, initial):
-    """The loss of the mixture and of each expert, in nats."""
+    """The loss of the mixture and of each expert, in nats, as they count."""
     before = Weights(initial).advance(likelihoods)
+    least = likelihoods.max(1, keepdim=True).values - MOST_LOST
+    likelihoods = likelihoods.maximum(least)
     mixed = (before * likelihoods.exp()).sum(1).log()
     return -float(mixed.sum()), -likelihoods.sum(0)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 300), st.integers(2, 6))
 def test_the_regret_to_the_best_expert_is_bounded(seed, rows, experts):
-    likelihoods = -5 * torch.rand(rows, experts, generator=generator(seed), dtype=torch.float64)
+    likelihoods = -9 * torch.rand(rows, experts, generator=generator(seed), dtype=torch.float64)
     initial = torch.rand(experts, generator=generator(seed + 1)).add(0.1).tolist()
     mixture, own = losses(likelihoods, initial)
     for expert in range(experts):

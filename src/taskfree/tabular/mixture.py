@@ -17,8 +17,9 @@ FLOOR = 0.001
 """The share of every prediction that is spread over all classes: none is impossible."""
 FADING = 0.99
 """The weight of the past in an expert's mean absolute error, per row."""
-LEAST = 30.0
-"""An expert loses at most this much more than the best one on a row, in nats."""
+MOST_LOST = 4.0
+"""On one row an expert loses at most so many nats more than the best one: a single row, however
+strange, does not turn everything round."""
 RATE = 0.5
 """The power of a likelihood by which a weight is multiplied: less than 1, as rows are related."""
 TAIL = 5.0
@@ -38,16 +39,17 @@ class Weights:
         2 (m + 1) ln(1 / p) + 2 m ln(1 / a) + 2 (T - m - 1) ln(1 / (1 - a))
 
     with T rows, the share a = 0.002, and the least initial weight p of those experts. For one
-    expert throughout that is 2 ln(1 / p) plus 0.004 nats a row.
+    expert throughout that is 2 ln(1 / p) plus 0.004 nats a row. The loss of an expert on a row
+    counts at most 4 nats more than that of the best one on that row.
 
     Args:
         initial: the initial weights, which need not sum to 1.
 
     >>> weights = Weights([1.0, 1.0])
-    >>> likelihoods = torch.tensor([[0.81, 0.01], [0.81, 0.01]]).log()
+    >>> likelihoods = torch.tensor([[0.64, 0.04], [0.64, 0.04]]).log()
     >>> before = weights.advance(likelihoods)
     >>> before[0].tolist(), before[1].round(decimals=3).tolist()
-    ([0.5, 0.5], [0.899, 0.101])
+    ([0.5, 0.5], [0.799, 0.201])
     """
 
     def __init__(self, initial: Sequence[float]) -> None:
@@ -62,7 +64,7 @@ class Weights:
             found.append(weights)
             best = max(row)
             new = [
-                weight * math.exp(RATE * max(value - best, -LEAST))
+                weight * math.exp(RATE * max(value - best, -MOST_LOST))
                 for weight, value in zip(weights, row, strict=True)
             ]
             scale = (1 - SHARE) / sum(new)
