@@ -8,26 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskfree.tabular.experts.expert import RowBatch
+from taskfree.tabular.experts.expert import RowBatch, Stateless
 from taskfree.tabular.experts.frequencies import KEY_FORGET, MOST_KEYS
 from taskfree.tabular.scaler import RunningScaler
 
 
-class _Stateless:
-    """An expert that others learn for."""
-
-    def learn(self, rows: RowBatch, targets: Tensor) -> None:
-        """It has nothing of its own to learn."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """It has no state."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """It has no state."""
-
-
-class Mean(_Stateless):
+class Mean(Stateless):
     """The mean of all values so far.
 
     Args:
@@ -50,7 +36,7 @@ class Mean(_Stateless):
         return mean.expand(len(rows))
 
 
-class LastValue(_Stateless):
+class LastValue(Stateless):
     """The value of the row before."""
 
     name = "same as the last row"
@@ -60,7 +46,7 @@ class LastValue(_Stateless):
         return rows.past.last
 
 
-class RecentMean(_Stateless):
+class RecentMean(Stateless):
     """The decaying mean of the last values."""
 
     name = "recent mean"

@@ -73,3 +73,17 @@ class Expert(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
+
+
+class Stateless:
+    """An expert that others learn for."""
+
+    def learn(self, rows: RowBatch, targets: Tensor) -> None:
+        """It has nothing of its own to learn."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """It has no state."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """It has no state."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskfree.tabular.experts.expert import RowBatch
+from taskfree.tabular.experts.expert import RowBatch, Stateless
 from taskfree.tabular.experts.history import SLOTS
 
 FORGET = 0.999
@@ -60,7 +60,7 @@ class Frequencies:
         self.counts = state["counts"].clone()
 
 
-class RecentFrequencies:
+class RecentFrequencies(Stateless):
     """How frequent each class was among the last rows, mixed with its share of all.
 
     Args:
@@ -80,16 +80,6 @@ class RecentFrequencies:
             return shares
         recent = rows.past.recent[:, :classes]
         return 0.95 * recent + (1 - 0.95 * recent.sum(1, keepdim=True)) * shares
-
-    def learn(self, rows: RowBatch, targets: Tensor) -> None:
-        """It has nothing of its own to learn."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """It has no state."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """It has no state."""
 
 
 class SameAsLast:
