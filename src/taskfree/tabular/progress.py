@@ -24,23 +24,12 @@ class Progress:
         saved = self.places.get(source.name)
         if saved is None or source.live:
             return START
-        at = (saved["at"], saved["line"])
-        size = source.size()
-        if (size is not None and size < at[0]) or source.fingerprint(at) != saved["beginning"]:
-            raise ValueError(
-                f"{source.name} has changed since it was last read: it is shorter, or begins "
-                "differently. To learn it from the start, give it another name"
-            )
-        return at
+        return source.continue_from(saved)
 
     def reached(self, source: Source, position: Position) -> None:
         """Remember how far a source has been read."""
         if not source.live:
-            self.places[source.name] = {
-                "at": position[0],
-                "line": position[1],
-                "beginning": source.fingerprint(position),
-            }
+            self.places[source.name] = source.place(position)
 
     def state_dict(self) -> dict[str, Any]:
         """Counts and positions."""

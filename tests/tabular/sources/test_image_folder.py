@@ -31,6 +31,22 @@ def test_new_images_at_the_end_keep_the_fingerprint_and_earlier_ones_do_not(tmp_
     assert open_source(str(tmp_path)).fingerprint((2, 2)) != before
 
 
+def test_a_folder_may_grow_anywhere(tmp_path):
+    write(tmp_path, "cat/002.png", "dog/003.png", "dog/005.png")
+    source = open_source(str(tmp_path))
+    place = source.place((2, 2))
+    write(tmp_path, "cat/001.png", "dog/004.png")
+    (tmp_path / "dog/003.png").unlink()
+    grown = open_source(str(tmp_path))
+    start = grown.continue_from(place)
+    assert [row.values[0] for row in grown.rows(start)] == [
+        "cat/001.png", "dog/004.png", "dog/005.png",
+    ]  # fmt: skip
+    again = open_source(str(tmp_path))
+    assert again.continue_from(grown.place((4, 4))) == (3, 3), "one of four is gone"
+    assert [row.values[0] for row in again.rows((3, 3))] == ["dog/005.png"]
+
+
 def test_a_folder_without_images(tmp_path):
     with pytest.raises(ValueError, match="holds no images"):
         open_source(str(tmp_path))

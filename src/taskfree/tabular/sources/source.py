@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -53,6 +53,22 @@ class Source(ABC):
     @abstractmethod
     def fingerprint(self, position: Position) -> str:
         """A digest of its beginning, by which it is recognized when it continues at a position."""
+
+    def place(self, position: Position) -> dict[str, Any]:
+        """What to save, to continue at a position later."""
+        at, line = position
+        return {"at": at, "line": line, "beginning": self.fingerprint(position)}
+
+    def continue_from(self, saved: Mapping[str, Any]) -> Position:
+        """The position to continue at, if it is still the same source."""
+        at = (saved["at"], saved["line"])
+        size = self.size()
+        if (size is not None and size < at[0]) or self.fingerprint(at) != saved["beginning"]:
+            raise ValueError(
+                f"{self.name} has changed since it was last read: it is shorter, or begins "
+                "differently. To learn it from the start, give it another name"
+            )
+        return at
 
     def identity(self, row: Row) -> int | str:
         """What an answer says of which row it is: its line or index."""
