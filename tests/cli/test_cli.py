@@ -105,6 +105,7 @@ NEEDS = {
     "inspect": ("tyro", "rich"),
     "report": ("tyro", "rich", "matplotlib"),
     "watch": ("tyro",),
+    "export": ("tyro",),
     "record corridors": ("tyro", "rich", "gymnasium", "mujoco"),
     "tracks": ("tyro", "rich", "av", "cv2", "supervision", "trackers"),
     "label": ("tyro", "cv2"),

@@ -1,5 +1,6 @@
 """`taskfree learn` as a user runs it: real files, real processes."""
 
+import gzip
 import json
 import os
 import random
@@ -475,3 +476,89 @@ def test_one_wrong_number_does_not_ruin_a_column(tmp_path, wrong):
     file.write_text("\n".join(lines) + "\n")
     learn(file, "--target", "label", "--state", tmp_path / "state")
     assert Session(tmp_path / "state").metric.windowed > 0.9
+
+
+def test_predict_weighs_classes_as_learn_does(tmp_path, capsys):
+    file = fraud(tmp_path / "a.csv", rows=3000)
+    learn(file, "--target", "kind", "--state", tmp_path / "state", "--balance")
+    capsys.readouterr()
+    assert main(["predict", str(file), "--state", str(tmp_path / "state")]) == 0
+    answers = [json.loads(line)["prediction"] for line in capsys.readouterr().out.splitlines()]
+    assert 100 < answers.count("fraud") < 1500
+
+
+def test_a_stray_quote_costs_one_row(tmp_path, capsys):
+    file = write(tmp_path / "a.csv", rows=1500)
+    lines = file.read_text().splitlines()
+    lines[300] = '5.0,"-3in,red,low'
+    file.write_text("\n".join(lines) + "\n")
+    assert learn(file, "--target", "label", "--state", tmp_path / "state") == 0
+    progress = Session(tmp_path / "state").progress
+    assert (progress.rows, progress.skipped) == (1500, 1)
+    assert "line 301 has a quote that is not closed in 1000 lines" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+def test_an_archive_that_is_cut_off_is_learned_as_far_as_it_goes(tmp_path, capsys):
+    whole = gzip.compress(write(tmp_path / "a.csv").read_bytes())
+    (tmp_path / "b.csv.gz").write_bytes(whole[: len(whole) // 2])
+    assert learn(tmp_path / "b.csv.gz", "--target", "label", "--state", tmp_path / "state") == 0
+    assert "cannot be read, and nothing behind it" in capsys.readouterr().err
+    assert Session(tmp_path / "state").progress.rows > 500
+
+
+def test_choices_of_the_first_start_cannot_be_changed(tmp_path, capsys):
+    file = write(tmp_path / "a.csv")
+    options = ["--target", "label", "--state", tmp_path / "state"]
+    learn(file, *options, "--rows", 300, "--ignore", "y")
+    assert learn(file, *options, "--ignore", "y", "--rows", 400) == 0
+    assert learn(file, *options, "--ignore", "x") == 2
+    assert "was started without --ignore x" in capsys.readouterr().err
+    assert learn(file, *options, "--task", "regression") == 2
+    assert "was started without --task regression" in capsys.readouterr().err
+
+
+def test_killed_before_the_first_save_its_predictions_begin_again(tmp_path):
+    file, out = write(tmp_path / "a.csv", rows=300), tmp_path / "out.jsonl"
+    command = ["learn", file, "--target", "label", "--batch-size", 16, "--predictions", out]
+    _, calls = forked.run(*command[:-1], tmp_path / "other.jsonl", "--state", tmp_path / "whole")
+    killed = [*command, "--state", tmp_path / "killed"]
+    assert forked.run(*killed, kill_after=4 * calls // 5)[0] == -signal.SIGKILL
+    assert out.stat().st_size
+    assert forked.run(*killed)[0] == 0
+    assert out.read_text() == (tmp_path / "other.jsonl").read_text()
+
+
+def late_feed(file, bad=False):
+    """A feed in which two columns come after 300 rows, and one value cannot be read later."""
+    draw = random.Random(5)
+    with file.open("w") as out:
+        for number in range(700):
+            row = {"x": draw.random(), "road": draw.choice(["wet", "dry"])}
+            if number > 300:
+                row |= {"wind": None if number == 301 else draw.random(), "when": "2024-01-05"}
+            if number > 450:
+                row |= {"city": draw.choice(["Rome", "Oslo"]), "x": draw.choice(["code", 0.5])}
+            if bad and number == 600:
+                row["when"] = "soon"
+            row["kind"] = "up" if row.get("wind") and row["wind"] > 0.5 else "down"
+            out.write(json.dumps(row) + "\n")
+    return file
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_columns_that_come_late_are_the_same_after_a_restart(tmp_path, bad):
+    file = late_feed(tmp_path / "feed.jsonl", bad)
+    options = ["--target", "kind", "--batch-size", 16]
+    learn(file, *options, "--state", tmp_path / "whole")
+    for rows in (320, 480, 700):
+        learn(file, *options, "--state", tmp_path / "parts", "--rows", rows)
+    assert same(state_of(tmp_path / "parts"), state_of(tmp_path / "whole"))
+    session = Session(tmp_path / "parts")
+    assert session.progress.skipped == bad
+    kinds = {name: session.schema.kinds[name] for name in ("wind", "when", "city")}
+    assert kinds == {"wind": "number", "when": "time", "city": "category"}
+    table = tmp_path / "table.csv"
+    table.write_text("x,road\n0.5,wet\n")
+    assert main(["predict", str(table), "--state", str(tmp_path / "parts")]) == 0

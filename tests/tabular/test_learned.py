@@ -131,3 +131,26 @@ def test_the_network_in_onnx_answers_the_same(folder, tmp_path, target, capsys):
     else:
         expected = table.predict([{**HIGH, "label": "high"}] * 3)
     assert torch.allclose(torch.tensor(found), torch.tensor(expected), atol=1e-4)
+
+
+def test_rows_of_an_environment_are_learned_and_saved(tmp_path):
+    file = write(tmp_path / "a.csv", rows=300)
+    options = ["--target", "label", "--state", tmp_path / "state", "--environment", "colour"]
+    learn(file, *options)
+    table = taskfree.load(tmp_path / "state")
+    table.learn([{"x": 9.5, "y": -3, "colour": "blue"}], ["high"])
+    table.save()
+    assert set(taskfree.load(tmp_path / "state").session.metric.by_environment) == {
+        "red", "green", "blue",
+    }  # fmt: skip
+
+
+def test_what_has_no_meaning_is_refused(folder, tmp_path):
+    table = taskfree.load(folder)
+    with pytest.raises(ValueError, match="must have some of the columns 'x', 'y', 'colour'"):
+        table.predict([{"prais": 3}])
+    with pytest.raises(TypeError, match="targets must be a list with one value for each row"):
+        table.learn([HIGH] * 4, "high")
+    learn(folder.parent / "a.csv", "--target", "y", "--state", tmp_path / "numbers")
+    with pytest.raises(ValueError, match="has no probabilities; call predict"):
+        taskfree.load(tmp_path / "numbers").probabilities([{"x": 3}])

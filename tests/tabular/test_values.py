@@ -32,6 +32,23 @@ def test_the_kind_of_a_column(values, kind):
     assert kind_of(values)[0] == kind
 
 
+def test_the_order_of_rows_tells_days_from_months():
+    """Neither is refused by any of the first rows."""
+    days = [f"{1 + number // 24:02}" for number in range(240)]
+    assert kind_of([f"01/{day}/2024" for day in days])[1] == "%m/%d/%Y"
+    assert kind_of([f"{day}/01/2024" for day in days])[1] == "%d/%m/%Y"
+
+
+def test_thousands_do_not_begin_with_0():
+    assert kind_of(["0,412", "0,731"]) == ("number", "comma")
+    assert kind_of(["1,412", "12,731"]) == ("number", "point")
+
+
+def test_a_plain_column_has_no_commas():
+    with pytest.raises(ValueError, match="12,5"):
+        read_number("12,5", "")
+
+
 def test_seconds_since_1970_are_a_time_only_by_name():
     values = ["1700000000", "1700003600"]
     assert kind_of(values, "timestamp") == ("time", "seconds")

@@ -112,6 +112,11 @@ def _new_choices(choices: Choices, source: Source) -> Choices:
 
 
 def _check_choices(command: Learn, kept: Choices) -> None:
+    session = Session(command.state, reading=True)
+    later = [name for name in command.ignore if session.schema.kinds.get(name)]
+    if later or command.task not in ("auto", session.schema.task):
+        option = f"--ignore {' '.join(later)}" if later else f"--task {command.task}"
+        raise ValueError(f"{command.state} was started without {option}; start in another folder")
     for one in fields(Choices):
         given, saved = getattr(command, one.name), getattr(kept, one.name)
         if given not in (saved, one.default):

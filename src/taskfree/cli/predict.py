@@ -67,6 +67,7 @@ def answers(command: Predict, session: Session) -> Iterator[dict[str, Any]]:
             try:
                 if row.problem:
                     raise RowError(row.problem)
+                session.check_columns(row.values)
                 read.append(session.inputs.read(pick(row.values), session.late(row.values)))
             except RowError as error:
                 problems[row.number] = str(error)
@@ -83,11 +84,13 @@ def _predict(session: Session, read: list[Any]) -> list[dict[str, Any]]:
     inputs = session.inputs.encode(read, learn=False)
     if not isinstance(session.targets, LabelEncoder):
         return [{"prediction": value} for value in session.predict(inputs).tolist()]
-    probabilities = session.learner.predict(inputs).softmax(1)
-    names = session.targets.names
+    probabilities, answers = session.model.probabilities(inputs), session.predict(inputs)
+    if not probabilities.shape[1]:
+        return [{"prediction": None, "probability": None}] * len(read)
+    given = probabilities.gather(1, answers[:, None])[:, 0].tolist()
     return [
-        {"prediction": names[at], "probability": round(probability, 6)}
-        for probability, at in zip(*(part.tolist() for part in probabilities.max(1)), strict=True)
+        {"prediction": session.describe(answer), "probability": round(probability, 6)}
+        for answer, probability in zip(answers, given, strict=True)
     ]
 
 

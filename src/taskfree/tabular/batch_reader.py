@@ -26,13 +26,18 @@ class BatchReader:
         self._returned: list[Row] = []
         self._queue: queue.Queue[Row | None] = queue.Queue(maxsize=4096)
         self.stopped = False
+        self._error: Exception | None = None
         if source.live:
             threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        for row in self._rows:
-            self._queue.put(row)
-        self._queue.put(None)
+        try:
+            for row in self._rows:
+                self._queue.put(row)
+        except Exception as error:  # it is raised where the rows are wanted
+            self._error = error
+        finally:
+            self._queue.put(None)
 
     def give_back(self, rows: list[Row]) -> None:
         """Return rows; they come first next time."""
@@ -53,6 +58,8 @@ class BatchReader:
                 continue
             if row is None:
                 self._queue.put(None)  # ended, for the next call too
+                if self._error is not None and not taken:
+                    raise self._error
                 break
             until = until if taken else monotonic() + self._patience
             taken.append(row)

@@ -34,7 +34,7 @@ class Cells(NamedTuple):
     others: list[Any]
     """Of the other columns."""
     late: Mapping[str, Any] = {}
-    """By name, values of columns that were not there before, as they came."""
+    """By name, values of columns that came later; as they came until the column is known."""
 
 
 def _picker(places: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -56,6 +56,7 @@ class TableEncoder:
             `"text"`, or `""` to ignore it. Columns that come later are added.
         forms: by column, how its numbers or times are written.
         keys: what experts go by: names of columns, `"hour of"` a column of times and the like.
+        late: the names of columns that came later; the values of a row do not have them.
 
     >>> table = TableEncoder({"speed": "number", "road": "category"})
     >>> inputs = table.encode([table.read(row) for row in (["10", "wet"], ["20", "dry"])])
@@ -72,6 +73,7 @@ class TableEncoder:
         kinds: MutableMapping[str, str],
         forms: MutableMapping[str, str] | None = None,
         keys: Sequence[str] = (),
+        late: Sequence[str] = (),
     ) -> None:
         self.kinds = kinds
         self.forms: MutableMapping[str, str] = {} if forms is None else forms
@@ -83,11 +85,13 @@ class TableEncoder:
         for name, kind in kinds.items():
             if kind:
                 column = make(kind, name, self.forms.get(name, ""), self.inputs)
-                if isinstance(column, NumberColumn):
+                if name in late:
+                    self._late[name] = column
+                elif isinstance(column, NumberColumn):
                     self.numbers.append(column)
                 else:
                     self.others.append(column)
-        names = list(kinds)
+        names = [name for name in kinds if name not in late]
         self._number_places = [names.index(column.name) for column in self.numbers]
         self._pick_numbers = _picker(self._number_places)
         self._other_places = [names.index(column.name) for column in self.others]
@@ -110,11 +114,6 @@ class TableEncoder:
         """All columns that are inputs, those that came later last."""
         return [*self.numbers, *self.others, *self._late.values()]
 
-    @property
-    def known(self) -> set[str]:
-        """The names of all columns that rows are known to have."""
-        return set(self.kinds)
-
     def read(self, row: Sequence[Any], late: Mapping[str, Any] | None = None) -> Cells:
         """The values of a row, and of columns that were not there before."""
         try:
@@ -127,12 +126,16 @@ class TableEncoder:
             found = (column.read(row[at]) for column, at in both)
             numbers = [math.nan if value is None else value for value in found]
         both_others = zip(self.others, self._other_places, strict=True)
-        return Cells(numbers, [column.read(row[at]) for column, at in both_others], late or {})
+        others = [column.read(row[at]) for column, at in both_others]
+        if not late:
+            return Cells(numbers, others)
+        known = self._late
+        read = {name: known[name].read(v) if name in known else v for name, v in late.items()}
+        return Cells(numbers, others, read)
 
     def encode(self, rows: Sequence[Cells], learn: bool = True) -> Tensor:
         """Rows that were read, as inputs. With `learn=False` statistics and columns stay."""
-        if learn:
-            self._join(rows)
+        joined = self._join(rows) if learn else ()
         written = Written(len(rows), self.width, len(self.inputs.scaled))
         if self.numbers:
             self._write_numbers([row.numbers for row in rows], written, learn)
@@ -140,7 +143,9 @@ class TableEncoder:
             column.write([row.others[at] for row in rows], written, learn)
         for name, column in self._late.items():
             values = [row.late.get(name) for row in rows]
-            column.write([_read_late(column, value) for value in values], written, learn)
+            if name in joined:  # they were not read yet
+                values = [_read_late(column, value) for value in values]
+            column.write(values, written, learn)
         return self.inputs.finish(written, learn)
 
     def _write_numbers(self, rows: list[list[Any]], written: Written, learn: bool) -> None:
@@ -157,14 +162,18 @@ class TableEncoder:
                 known = [None if v != v else v for v in own]  # nan is not itself
                 self.numbers[at].write(known, written, learn)
 
-    def _join(self, rows: Sequence[Cells]) -> None:
-        """Take columns that were not there before."""
+    def _join(self, rows: Sequence[Cells]) -> set[str]:
+        """Take columns that were not there before, at their first value; return their names."""
+        joined = set()
         for row in rows:
             for name, value in row.late.items():
-                if name not in self.kinds and len(self.kinds) < MOST_COLUMNS:
+                new = name not in self.kinds and len(self.kinds) < MOST_COLUMNS
+                if new and not is_missing(value):
                     kind, form = kind_of([value], name)
                     self.kinds[name], self.forms[name] = kind, form
                     self._late[name] = make(kind, name, form, self.inputs)
+                    joined.add(name)
+        return joined
 
     def prepare(self, inputs: Tensor) -> Tensor:
         """Inputs as the network sees them: standardized by the statistics of now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ class StandaloneNetwork(nn.Module):
 
 def to_onnx(session: Session, file: Path) -> dict[str, Any]:
     """Write the network as an ONNX file; return its description, which it holds too."""
+    import_module("onnxscript")  # what torch says of it when it is missing is long
     network = StandaloneNetwork(session).eval()
     about = session.describe_network()
     rows = torch.zeros(2, len(about["inputs"]), dtype=torch.float64)

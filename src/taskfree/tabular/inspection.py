@@ -39,6 +39,7 @@ def _learned(session: Session) -> list[list[str]]:
         ["", ""],
         ["target", f"{choices.target} ({session.schema.task})"],
         ["rows", f"{progress.rows:,}, of which {progress.skipped:,} could not be read"],
+        ["rows without a target", f"{progress.unlabelled:,}"],
         ["time steps", f"{session.learner.step:,}"],
         ["consolidations", f"{consolidations:,}"],
         ["network", f"{choices.model or 'default'}, {sum(sizes):,} parameters"],

@@ -85,8 +85,8 @@ class LearnedTable:
         without = [{k: v for k, v in values.items() if k != name} for name in columns]
         inputs = self._encode([values, *without])
         if isinstance(self.session.targets, LabelEncoder):
-            found = self.session.model.probabilities(inputs)
-            found = found[:, int(found[0].argmax())]
+            answer = int(self.session.predict(inputs[:1])[0])
+            found = self.session.model.probabilities(inputs)[:, answer]
         else:
             found = self.session.predict(inputs).double()
         made = (found[0] - found[1:]).tolist()
@@ -96,6 +96,8 @@ class LearnedTable:
     def learn(self, rows: Any, targets: Iterable[Any]) -> None:
         """Learn rows with their targets, in their order; `save` keeps it."""
         read = self._rows(rows)
+        if isinstance(targets, str) or not isinstance(targets, Iterable):
+            raise TypeError(f"targets must be a list with one value for each row, got {targets!r}")
         given = list(targets)
         if len(read) != len(given):
             raise ValueError(
@@ -103,10 +105,12 @@ class LearnedTable:
             )
         cells = [self._read(row) for row in read]
         wanted = [self.session.targets.read(target) for target in given]
-        both = zip(cells, wanted, strict=True)
+        column = self.session.schema.choices.environment
+        environments = [str(row.get(column)) if column else None for row in read]
+        both = zip(cells, wanted, environments, strict=True)
         progress, choices = self.session.progress, self.session.schema.choices
         while step := list(islice(both, choices.rows_per_step(progress.rows))):
-            self.session.learn([(inputs, wanted, None) for inputs, wanted in step])
+            self.session.learn(step)
             progress.rows += len(step)
 
     def save(self, folder: str | os.PathLike[str] | None = None) -> None:
@@ -137,8 +141,9 @@ class LearnedTable:
         return dict(zip(columns, row, strict=True))
 
     def _read(self, row: Mapping[str, Any]) -> Any:
-        values = [row.get(name) for name in self.session.schema.kinds]
         try:
+            self.session.check_columns(row)
+            values = [row.get(name) for name in self.session.columns]
             return self.session.inputs.read(values, self.session.late(row))
         except RowError as error:
             raise ValueError(f"{error}; the row is {dict(row)!r}") from None

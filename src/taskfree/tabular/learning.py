@@ -99,6 +99,7 @@ class LearningLoop:
         self.held_out, self.console = held_out, console
         self.timer = StepTimer()
         self._pick = session.picker(source)
+        self._before = (session.progress.rows, session.progress.skipped)
         self._predictions = Predictions(options.predictions, session.progress)
         self._report: Report | None = None
         self._saved, self._shown = monotonic(), 0.0
@@ -110,6 +111,9 @@ class LearningLoop:
         signals = (signal.SIGINT, signal.SIGTERM)
         before = [signal.signal(one, self._stop) for one in signals]
         try:
+            if self._predictions.is_new:
+                self._predictions.save()  # the file is ours from now on, whatever happens
+                self.session.save()
             with self.console:
                 while not self._enough() and (rows := self.reader.take(self._size())):
                     self._learn(rows)
@@ -206,11 +210,14 @@ class LearningLoop:
 
     def _check_readable(self, least: int) -> None:
         progress = self.session.progress
-        if progress.rows >= least and progress.skipped > MOST_SKIPPED * progress.rows:
+        rows, skipped = (now - then for now, then in zip(
+            (progress.rows, progress.skipped), self._before, strict=True
+        ))  # fmt: skip
+        if rows >= least and skipped > MOST_SKIPPED * rows:
             raise UnreadableError(
-                f"{progress.skipped:,} of {progress.rows:,} rows of {self.source.name} cannot be "
-                "read, more than a tenth; see the reasons above, and taskfree learn --help for "
-                "--format, --delimiter and --ignore"
+                f"{skipped:,} of {rows:,} rows of {self.source.name} cannot be read, more than a "
+                "tenth; see the reasons above. Other choices, as of --ignore, --task, --format or "
+                f"--delimiter, need another folder than {self.session.folder}"
             )
 
     def _skip(self, row: Row, problem: str) -> None:

@@ -216,17 +216,16 @@ class StreamModel:
         """The most probable class of each row, -1 if none is known yet; or its value."""
         if answers.dim() == 1:
             return answers
-        if not answers.shape[1]:
-            return torch.full((len(answers),), -1)
-        if self._balance:  # by how much more probable than usual
+        if self._balance and answers.shape[1]:  # by how much more probable than usual
             usual = next(e for e in self.experts if isinstance(e, Frequencies)).shares
             shares = torch.nn.functional.pad(usual, (0, answers.shape[1] - len(usual)))
             answers = answers / shares.clamp_min(1e-6)
-        return answers.argmax(1)
+        return _most_probable(answers)
 
     def _add_scores(self, said: list[Tensor], targets: Tensor) -> None:
         self._count += len(targets)
-        found = torch.stack([self._label(each) for each in said])
+        plain = [each if each.dim() == 1 else _most_probable(each) for each in said]
+        found = torch.stack(plain)
         scores = (found - targets).abs() if found.is_floating_point() else found == targets
         self._scores += scores.sum(1)
 
@@ -265,7 +264,8 @@ class StreamModel:
 
     def probabilities(self, inputs: Tensor) -> Tensor:
         """The probability of each class learned so far, by the network."""
-        assert isinstance(self.targets, LabelEncoder)
+        if not isinstance(self.targets, LabelEncoder):
+            raise ValueError("a target that is a number has no probabilities; call predict")
         return self._outputs_of(inputs)[:, : len(self.targets.names)].double().softmax(1)
 
     def _outputs_of(self, inputs: Tensor) -> Tensor:
@@ -294,6 +294,13 @@ class StreamModel:
         for expert, saved in zip(self.experts, state["experts"], strict=True):
             expert.load_state_dict(saved)
         self._scores, self._count = state["scores"].clone(), state["count"]
+
+
+def _most_probable(probabilities: Tensor) -> Tensor:
+    """The class of each row, -1 if none is known."""
+    if not probabilities.shape[1]:
+        return torch.full((len(probabilities),), -1)
+    return probabilities.argmax(1)
 
 
 def _regularizers(options: Options) -> list[Regularizer] | None:

@@ -25,18 +25,22 @@ class Predictions:
     def __init__(self, name: str | None, progress: Progress) -> None:
         self.name, self._progress = name, progress
         self._file: Any = None
+        self.is_new = False
+        """Whether no saved state knows of the file."""
         if name == "-":
             self._file = sys.stdout
         elif name is not None:
             path, length = Path(name), progress.written.get(name, 0)
+            self.is_new = name not in progress.written
             if path.exists() and path.stat().st_size < length:
                 raise ValueError(
                     f"predictions: {name} is shorter than when it was written; name another file"
                 )
-            if not length and path.exists() and path.stat().st_size:
+            if self.is_new and path.exists() and path.stat().st_size:
                 raise ValueError(f"predictions: {name} exists already; name another file")
             self._file = path.open("a", encoding="utf-8")
             self._file.truncate(length)
+            self._file.seek(0, 2)
 
     def write(self, lines: list[dict[str, Any]]) -> None:
         """Add these, so that a reader of the file has them now."""

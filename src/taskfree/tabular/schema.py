@@ -26,7 +26,7 @@ MOST_KEYS, MOST_NUMBERS = 4, 2
 """Experts go by this many columns of categories, and of whole numbers, the first ones."""
 ID_NAME = re.compile(r"(^|[\W_])(id|ids|key|code|zip|nr|no|[hpu]id)$|[a-z](Id|ID)$", re.IGNORECASE)
 """Names of columns whose whole numbers are names."""
-COLUMNS = ("kinds", "forms", "keys", "notes")
+COLUMNS = ("kinds", "forms", "keys", "notes", "columns")
 """What a schema says of columns."""
 STORED_TASKS: dict[str, Task] = {"classes": "classification", "numbers": "regression"}
 """Tasks by the names that a state folder has had since the first version."""
@@ -71,6 +71,8 @@ class Schema:
     """What experts go by: see `TableEncoder`."""
     notes: dict[str, str] = field(default_factory=dict)
     """By column, what is to be said of it: that it is left out, and why."""
+    columns: list[str] = field(default_factory=list)
+    """The columns that were there from the start; others in `kinds` came later."""
 
     def state_dict(self) -> dict[str, Any]:
         """All fields, flat."""
@@ -90,7 +92,9 @@ class Schema:
             own, found = getattr(self, name), saved.pop(name)
             own.clear()
             own.update(found)
-        self.keys, self.notes = saved.pop("keys"), saved.pop("notes")
+        self.keys, self.notes, self.columns = (
+            saved.pop(name) for name in ("keys", "notes", "columns")
+        )
         self.task = STORED_TASKS[saved.pop("task")]
         saved["batch_size"], saved["buffer_size"] = saved.pop("batch"), saved.pop("buffer")
         self.choices = Choices(**saved)
@@ -129,10 +133,14 @@ def infer(
             )
     pick = source.picker(columns)
     values = dict(zip(columns, zip(*map(pick, readable), strict=True), strict=True))
-    schema = Schema(choices, task or _infer_task(values[choices.target]))
+    schema = Schema(choices, task or _infer_task(values[choices.target]), columns=columns)
     for name in columns:
         _infer_column(schema, name, [] if name in named or choices.image else values[name])
     schema.keys = _keys(schema, values)
+    if schema.task == "classification" and kind_of(values[choices.target])[0] == "number":
+        schema.notes[choices.target] = (
+            "the target: its whole numbers are classes; --task regression if they are amounts"
+        )
     if schema.task == "regression":
         schema.forms[choices.target] = kind_of(values[choices.target])[1]
     return schema

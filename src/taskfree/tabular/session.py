@@ -23,7 +23,7 @@ from taskfree.tabular.progress import Progress
 from taskfree.tabular.schema import Schema
 from taskfree.tabular.sources import Picker, Source
 from taskfree.tabular.targets import LabelEncoder
-from taskfree.tabular.values import is_missing
+from taskfree.tabular.values import RowError, is_missing
 
 __all__ = ["Session"]
 
@@ -48,13 +48,16 @@ class Session:
         self.schema = schema or Schema()
         if saved:
             self.schema.load_state_dict(saved["setup"])
-        self._known = frozenset(self.schema.kinds)
-        columns, choices = list(self.schema.kinds), self.schema.choices
+        self._known = frozenset(self.schema.columns)
+        self._late: dict[str, int] = {}
+        """The places of columns that came later, in rows of a source that are lists."""
+        columns, choices = self.schema.columns, self.schema.choices
+        late = [name for name in self.schema.kinds if name not in columns]
         self.inputs: TableEncoder | ImageEncoder
         if choices.image:
             self.inputs = ImageEncoder(columns.index(choices.image), choices.size)
         else:
-            self.inputs = TableEncoder(self.schema.kinds, self.schema.forms, self.schema.keys)
+            self.inputs = TableEncoder(self.schema.kinds, self.schema.forms, self.schema.keys, late)
         if saved:
             self.inputs.load_state_dict(saved["inputs"])  # the network has as many inputs
         self._target = columns.index(choices.target)
@@ -110,14 +113,33 @@ class Session:
         if isinstance(self.inputs, ImageEncoder):
             self.inputs.folder = source.folder
         choices, kinds = self.schema.choices, self.schema.kinds
-        needed = {choices.image, *(name for name, kind in kinds.items() if kind)}
+        self._late = {
+            name: source.columns.index(name)
+            for name in kinds
+            if name not in self._known and name in source.columns
+        }
+        needed = {choices.image, *(name for name in self.columns if kinds[name])}
         if learn:
             needed |= {choices.target, choices.environment}
-        return source.picker(list(kinds), optional=set(kinds) - needed)
+        return source.picker(self.columns, optional=set(self.columns) - needed)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that rows have had from the start, in their order."""
+        return self.schema.columns
+
+    def check_columns(self, values: Any) -> None:
+        """Raise a RowError if a row has none of the columns that are inputs."""
+        kinds = self.schema.kinds
+        if isinstance(values, Mapping) and not any(kinds.get(name) for name in values):
+            names = ", ".join(repr(name) for name in kinds if kinds[name])
+            raise RowError(f"a row must have some of the columns {names}")
 
     def late(self, values: Any) -> Mapping[str, Any]:
         """What a row has in columns that were not there when the stream began."""
-        if not isinstance(values, Mapping) or values.keys() <= self._known:
+        if not isinstance(values, Mapping):
+            return {name: values[at] for name, at in self._late.items()}
+        if values.keys() <= self._known:
             return {}
         return {name: value for name, value in values.items() if name not in self._known}
 

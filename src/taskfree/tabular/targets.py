@@ -36,6 +36,10 @@ class LabelEncoder:
             return value  # most are, and this is called for every row
         if is_missing(value):
             raise RowError("the target is missing")
+        if isinstance(value, str) and value.strip() in self._numbers:
+            return value.strip()
+        if isinstance(value, bool) and str(value).lower() in self._numbers:
+            return str(value).lower()
         whole = isinstance(value, float) and value.is_integer()
         return text_of(int(value) if whole else value)
 

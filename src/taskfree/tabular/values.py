@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Literal, TypeAlias
 
 from taskfree._core.errors import TaskfreeError
@@ -20,8 +20,8 @@ MOST = 0.9
 AROUND_NUMBERS = re.compile(r"[\s\u00a0\u202f'_$€£¥%]")
 """What is left out of a number: spaces, apostrophes, signs of money and percent."""
 DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%b %d %Y",
-         "%d %b %Y", "%b %d, %Y", "%B %d, %Y", "%Y%m%d")  # fmt: skip
-CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
+         "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%Y%m%d")  # fmt: skip
+CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 """Formats of dates and of the time behind them, besides ISO's."""
 EPOCHS = {"seconds": 1.0, "milliseconds": 1e-3}
 TIME_NAME = re.compile(r"time|date|epoch|stamp|when", re.IGNORECASE)
@@ -97,14 +97,21 @@ def kind_of(values: Sequence[Any], name: str = "") -> tuple[ColumnKind, str]:
     forms = ("iso", *(day + clock for day in DATES for clock in CLOCKS))
     sample = present[0] if present else ""
     if not isinstance(sample, str) or any(map(str.isdigit, sample)):
-        for form in forms:
-            if most(read_time, form):
-                return "time", form
+        fit = [form for form in forms if most(read_time, form)]
+        if fit:  # 01/02 may be two days
+            return "time", max(fit, key=lambda form: _plausible(present, form))
     distinct = set(map(str, present))
     wordy = sum(len(value.split()) >= WORDS for value in distinct)
     if len(distinct) > len(present) / 2 and wordy >= len(distinct) / 2:
         return "text", ""
     return "category", ""
+
+
+def _plausible(values: Sequence[Any], form: str) -> tuple[int, float]:
+    """How plausible a format is: how many times are in order, and how little time they span."""
+    times = [read_time(value, form) for value in values if _works(read_time, value, form)]
+    span = (max(times) - min(times)).total_seconds()
+    return sum(one <= other for one, other in pairwise(times)), -span
 
 
 def _works(read: Callable[..., Any], value: Any, *form: str) -> bool:
@@ -121,7 +128,9 @@ def _number_formats(values: Sequence[Any]) -> list[str]:
     both = [text for text in texts if "," in text and "." in text]
     if both:
         return ["comma" if both[0].rfind(",") > both[0].rfind(".") else "point"]
-    grouped = all(re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+", text) for text in texts if "," in text)
+    grouped = all(
+        re.fullmatch(r"[-+]?[1-9]\d{0,2}(,\d{3})+", text) for text in texts if "," in text
+    )
     return ["point"] if grouped else ["comma"]
 
 
@@ -131,7 +140,7 @@ def read_number(value: Any, form: str) -> float:
     >>> read_number("1,234.5 %", "point"), read_number("€ -1.234,5", "comma")
     (1234.5, -1234.5)
     """
-    if not isinstance(value, str):
+    if not form or not isinstance(value, str):
         return float(value)
     text = AROUND_NUMBERS.sub("", value)
     if form == "comma":

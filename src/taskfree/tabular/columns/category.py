@@ -15,6 +15,8 @@ OWN = 50
 """So many categories of a column have an input each."""
 SHARED, HASHES = 64, 3
 """Each later one has 3 of 64 inputs, by hashes: together an embedding of its own."""
+TRUTH = {"true": "true", "false": "false"}
+"""How these are written does not matter."""
 
 
 class CategoryColumn:
@@ -46,7 +48,10 @@ class CategoryColumn:
         """The category."""
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # 1 and 1.0 are the same
-        return None if is_missing(value) else text_of(value)
+        if is_missing(value):
+            return None
+        text = text_of(value).strip()
+        return TRUTH.get(text.lower(), text) if len(text) < 6 else text
 
     def write(self, values: Sequence[str | None], to: Written, learn: bool) -> None:
         """One-hot; later categories have several inputs."""

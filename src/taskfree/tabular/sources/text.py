@@ -6,6 +6,8 @@ import csv
 import gzip
 import hashlib
 import json
+import zlib
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -15,27 +17,65 @@ from taskfree.tabular.values import text_of
 
 BEGINNING = 2**16
 """Bytes by which a file is recognized."""
+MOST_LINES = 1000
+"""A row of a CSV file has at most so many lines."""
+
+
+class _LongRowError(Exception):
+    """A row of too many lines."""
 
 
 class _Lines:
-    """The lines of a binary file as text, with their positions; closes the file at the end."""
+    """The lines of a binary file as text, with their positions."""
 
     def __init__(self, file: IO[bytes], start: Position) -> None:
         self.file = file
         self.end, self.count = start
         self.unreadable = False
-        """Whether a line since this was last set to False was not UTF-8."""
+        """Whether a line of the row was not UTF-8."""
+        self.taken: list[bytes] = []
+        """The lines of the row."""
+        self.problem = ""
+        """Why nothing can be read any more, if it is not the end."""
+        self._back: deque[bytes] = deque()
+
+    def begin_row(self) -> None:
+        """The next line is the first of a row."""
+        self.unreadable = False
+        self.taken.clear()
+
+    def give_back(self) -> None:
+        """Read all lines of the row but the first again."""
+        rest = self.taken[1:]
+        self._back.extendleft(reversed(rest))
+        self.end -= sum(map(len, rest))
+        self.count -= len(rest)
+        del self.taken[1:]
 
     def __iter__(self) -> Iterator[str]:
-        with self.file:
-            for raw in self.file:
-                self.end += len(raw)
-                self.count += 1
-                try:
-                    yield raw.decode()
-                except UnicodeDecodeError:
-                    self.unreadable = True
-                    yield raw.decode(errors="replace")
+        return self
+
+    def __next__(self) -> str:
+        if len(self.taken) >= MOST_LINES:
+            raise _LongRowError
+        raw = self._back.popleft() if self._back else self._read()
+        if not raw:
+            raise StopIteration
+        self.end += len(raw)
+        self.count += 1
+        self.taken.append(raw)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            self.unreadable = True
+            return raw.decode(errors="replace")
+
+    def _read(self) -> bytes:
+        try:
+            return self.file.readline()
+        except (EOFError, OSError, zlib.error) as error:  # an archive that is cut off, for example
+            self.problem = f"cannot be read, and nothing behind it: {error}"
+            return b""
 
 
 class _TextSource(Source):
@@ -124,23 +164,38 @@ class CSVSource(_TextSource):
         else:
             lines, cut = self._lines(start)
             yield from cut
-        reader, wide = csv.reader(lines, delimiter=self.delimiter or ","), len(self.columns)
+        with lines.file:
+            yield from self._rows(lines)
+
+    def _rows(self, lines: _Lines) -> Iterator[Row]:
+        reader, wide = self._reader(lines), len(self.columns)
         while True:
-            number, lines.unreadable = lines.count + 1, False
+            number, problem = lines.count + 1, ""
+            lines.begin_row()
             try:
                 values = next(reader)
             except StopIteration:
+                if lines.problem:
+                    yield Row(number, None, (lines.end, lines.count), lines.problem)
                 return
-            except csv.Error as error:
-                yield Row(number, None, (lines.end, lines.count), str(error))
-                continue
+            except (csv.Error, _LongRowError) as error:
+                values = []
+                problem = str(error) or f"has a quote that is not closed in {MOST_LINES} lines"
             if len(values) == wide and not lines.unreadable:
                 yield Row(number, values, (lines.end, lines.count))
-            elif values:
+                continue
+            if not problem and values:
+                problem = f"has {len(values)} values and there are {wide} columns"
+            if lines.unreadable:
                 problem = "is not UTF-8"
-                if not lines.unreadable:
-                    problem = f"has {len(values)} values and there are {wide} columns"
+            if len(lines.taken) > 1:  # perhaps a stray quote: its other lines are rows
+                lines.give_back()
+                reader = self._reader(lines)
+            if problem:
                 yield Row(number, None, (lines.end, lines.count), problem)
+
+    def _reader(self, lines: _Lines) -> Iterator[list[str]]:
+        return csv.reader(lines, delimiter=self.delimiter or ",")
 
 
 class JSONLinesSource(_TextSource):
@@ -155,10 +210,17 @@ class JSONLinesSource(_TextSource):
         """All rows from a position on."""
         lines, cut = self._lines(start)
         yield from cut
-        for text in lines:
+        with lines.file:
+            yield from self._rows(lines)
+
+    def _rows(self, lines: _Lines) -> Iterator[Row]:
+        for line in lines:
             end, problem, values = (lines.end, lines.count), "", None
-            if lines.unreadable:
-                lines.unreadable, problem = False, "is not UTF-8"
+            text = line.removeprefix("\ufeff") if lines.count == 1 else line
+            unreadable = lines.unreadable
+            lines.begin_row()
+            if unreadable:
+                problem = "is not UTF-8"
             elif not text.strip():
                 continue
             else:
@@ -171,3 +233,5 @@ class JSONLinesSource(_TextSource):
                 elif values and "\\u" in text:  # there may be halves of characters
                     values = {text_of(name): value for name, value in values.items()}
             yield Row(lines.count, None if problem else values, end, problem)
+        if lines.problem:
+            yield Row(lines.count + 1, None, (lines.end, lines.count), lines.problem)
