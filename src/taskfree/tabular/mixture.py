@@ -60,13 +60,10 @@ class Weights:
         """Take the log likelihoods of rows by each expert; return the weights before each row."""
         weights, found = self.now, []
         rest = [SHARE * weight for weight in self._initial]
-        for row in likelihoods.tolist():
+        lost = likelihoods - likelihoods.max(1, keepdim=True).values
+        for row in lost.clamp_min_(-MOST_LOST).mul_(RATE).exp_().tolist():
             found.append(weights)
-            best = max(row)
-            new = [
-                weight * math.exp(RATE * max(value - best, -MOST_LOST))
-                for weight, value in zip(weights, row, strict=True)
-            ]
+            new = [weight * factor for weight, factor in zip(weights, row, strict=True)]
             scale = (1 - SHARE) / sum(new)
             weights = [weight * scale + own for weight, own in zip(new, rest, strict=True)]
         self.now = weights

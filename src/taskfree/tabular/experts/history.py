@@ -87,12 +87,15 @@ class LabelHistory:
 
     def __init__(self) -> None:
         self._last = torch.full((1,), -1)
+        self._next: tuple[Tensor | None, Tensor | None] = (None, None)
+        """The rows that were looked at last, and the means after them."""
         self._means = torch.zeros(len(DECAYS), SLOTS, dtype=torch.float64)
 
     def look(self, targets: Tensor) -> Past:
         """What was known before each of these rows."""
         last = torch.cat([self._last, targets[:-1]])
-        means, _ = decaying_means(self._means, _slots(targets))
+        means, after = decaying_means(self._means, _slots(targets))
+        self._next = targets, after
         return self._past(last, means)
 
     def now(self, rows: int) -> Past:
@@ -105,7 +108,10 @@ class LabelHistory:
 
     def learn(self, targets: Tensor) -> None:
         """Take the targets of rows."""
-        _, self._means = decaying_means(self._means, _slots(targets))
+        looked, after = self._next
+        if after is None or looked is not targets:
+            _, after = decaying_means(self._means, _slots(targets))
+        self._means, self._next = after, (None, None)
         self._last = targets[-1:].clone()
 
     def state_dict(self) -> dict[str, Tensor]:
