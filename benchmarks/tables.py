@@ -26,7 +26,6 @@ from taskfree._core import files
 from taskfree.cli import learn
 from taskfree.paper import cache, publish, runner
 from taskfree.paper.statistics import mean_and_spread
-from taskfree.tabular.schema import STORED_TASKS  # noqa: F401  (imported before the runs)
 
 OURS = "taskfree learn"
 SIMPLE = ("majority or mean", "same as last", "river: linear")

@@ -177,7 +177,7 @@ def rows_per_second():
 
 
 def real_streams():
-    """Ours, a plain network and river on real streams."""
+    """Ours and river on real streams, with what they know at the end."""
     columns = {
         "accuracy": "prequential accuracy", "balanced accuracy": "balanced accuracy",
         "at the end, all quarters": "final accuracy on all quarters", "forgetting": "forgetting",

@@ -39,8 +39,8 @@ class Weights:
         2 (m + 1) ln(1 / p) + 2 m ln(1 / a) + 2 (T - m - 1) ln(1 / (1 - a))
 
     with T rows, the share a = 0.002, and the least initial weight p of those experts. For one
-    expert throughout that is 2 ln(1 / p) plus 0.004 nats a row. The loss of an expert on a row
-    counts at most 4 nats more than that of the best one on that row.
+    expert throughout that is 2 ln(1 / p) plus 0.004 nats a row. In all of these
+    losses, an expert counts on each row as if it had lost at most 4 nats more than the best one.
 
     Args:
         initial: the initial weights, which need not sum to 1.
