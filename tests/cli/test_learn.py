@@ -562,3 +562,11 @@ def test_columns_that_come_late_are_the_same_after_a_restart(tmp_path, bad):
     table = tmp_path / "table.csv"
     table.write_text("x,road\n0.5,wet\n")
     assert main(["predict", str(table), "--state", str(tmp_path / "parts")]) == 0
+
+
+def test_the_network_is_written_before_the_state_that_says_it_is_done(tmp_path):
+    """Killed in between, the same command would find nothing to do, and leave the old network."""
+    state = tmp_path / "state"
+    learn(write(tmp_path / "a.csv", rows=200), "--target", "label", "--state", state)
+    newest = max(state.glob("0*.safetensors"))
+    assert (state / "network.safetensors").stat().st_mtime_ns < newest.stat().st_mtime_ns

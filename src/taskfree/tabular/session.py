@@ -195,13 +195,17 @@ class Session:
         return self.model.predict(inputs)
 
     def save(self) -> None:
-        """Write everything durably, and the network's weights by themselves."""
-        checkpoint.save(self.folder, **self._parts())
+        """Write the network's weights by themselves, and then everything durably.
+
+        In this order, a run that is killed in between learns the last rows again and writes both.
+        """
         state: dict[str, Tensor] = self.learner.model.state_dict()
+        self.folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(self.folder / "network.safetensors") as unfinished:
             tensors = {name: value.contiguous() for name, value in state.items()}
             about = {"taskfree": json.dumps(self.describe_network())}
             save_file(tensors, unfinished, about)
+        checkpoint.save(self.folder, **self._parts())
 
     def describe_network(self) -> dict[str, Any]:
         """What the network's inputs and outputs are: the metadata of its weights."""
